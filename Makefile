@@ -1,0 +1,30 @@
+# `make demo` and `make test` do all of their own set-up on a fresh Debian or Ubuntu machine.
+PYTHON ?= python3
+BIN := .venv/bin
+DEMO := runs/demo
+export PYTHONUNBUFFERED := 1
+
+.PHONY: setup demo test lint types clean
+
+setup:
+	@$(PYTHON) packaging/bootstrap.py
+
+# Fashion-MNIST, all five objectives of the supplement's Table 6, every point of the grid, early stopping with ASHA.
+demo:
+	@$(PYTHON) packaging/bootstrap.py fashion-mnist
+	@$(BIN)/hyperspherical prepare fashion-mnist $(if $(SOURCE),--source $(SOURCE))
+	@$(BIN)/hyperspherical tune vmf/fashion-mnist --epochs 4 --sweep $(DEMO)
+	@$(BIN)/hyperspherical report $(DEMO)
+
+test: setup lint types
+	$(BIN)/python -m pytest -q
+
+lint:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types:
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(DEMO)
