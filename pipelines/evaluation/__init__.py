@@ -1,0 +1,9 @@
+"""Evaluators: frozen dataclasses whose `run(method, data)` returns metrics. Loop and commands call them."""
+
+from .base import EvaluationData, Metric, Outputs, collect
+from .classification import Classification
+from .neighbours import NearestNeighbours
+
+__all__ = ["Classification", "EvaluationData", "Evaluator", "Metric", "NearestNeighbours", "Outputs", "collect"]
+
+Evaluator = Classification | NearestNeighbours

@@ -1,0 +1,76 @@
+"""Measuring a finished run: its selected weights, a split, and a list of evaluators."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+from torch.nn.functional import normalize
+
+from hyperspherical.methods import Method
+
+from .config import ConfigurationError
+from .evaluation import Classification, EvaluationData, Evaluator, Metric, NearestNeighbours, collect
+from .runs import RunFolder, replace_file, write_json
+
+PROTOCOLS: dict[str, Evaluator] = {
+    "classification": Classification(),
+    "neighbours": NearestNeighbours(),
+}
+"""What `evaluate --protocols` can name."""
+
+
+def evaluate_run(path: Path, split: str, evaluators: list[Evaluator]) -> list[Metric]:
+    """Runs the evaluators on a split, adds their metrics to the run's evaluations.json and returns them.
+
+    Classification leaves its predictions in <split>_outputs.npz for the report. Raises `ConfigurationError` if the
+    folder holds no trained weights.
+    """
+    from safetensors.torch import load_file
+
+    from .accelerator import start_accelerator
+    from .data import open_data
+
+    folder = RunFolder(path)
+    if not folder.model_file.exists():
+        raise ConfigurationError([f"{path} is not the folder of a trained run: it has no {folder.model_file.name}"])
+    config = dataclasses.replace(folder.config(), workers=1)
+    accelerator = start_accelerator(config)
+    with open_data(config, accelerator) as data:
+        method = config.method.build(config.backbone, data.num_classes, data.image_shape)
+        method.load_state_dict(load_file(folder.model_file))
+        method.to(accelerator.device).eval()
+        seen = data.evaluation(split, bank_split=config.data.train_split)
+        metrics = [metric for evaluator in evaluators for metric in evaluator.run(method, seen)]
+        if any(isinstance(evaluator, Classification) for evaluator in evaluators):
+            write_outputs(folder.path / f"{split}_outputs.npz", method, seen)
+    record(folder, metrics)
+    return metrics
+
+
+def write_outputs(file: Path, method: Method, data: EvaluationData) -> None:
+    """Probabilities, labels and embeddings of a split, and the class directions, for figures."""
+    predictions = Classification().predictions(method, data)
+    embeddings = collect(data.queries, data.device, lambda images: method.encode(images).embedding_BD)
+    arrays = {
+        "probabilities": predictions.values_BD.numpy(),
+        "labels": predictions.labels_B.numpy(),
+        "embeddings": embeddings.values_BD.numpy(),
+    }
+    class_matrix = getattr(getattr(method, "objective", None), "class_matrix", None)
+    if class_matrix is not None:
+        arrays["class_directions"] = normalize(class_matrix.detach().float(), dim=1).cpu().numpy()
+
+    def write(temporary: Path) -> None:
+        with open(temporary, "wb") as stream:
+            np.savez_compressed(stream, allow_pickle=False, **arrays)
+
+    replace_file(file, write)
+
+
+def record(folder: RunFolder, metrics: list[Metric]) -> None:
+    """Adds metrics to evaluations.json; a metric measured again replaces its older value."""
+    file = folder.path / "evaluations.json"
+    known = [Metric(**values) for values in json.loads(file.read_text())] if file.exists() else []
+    kept = {(metric.name, metric.protocol, metric.data): metric for metric in [*known, *metrics]}
+    write_json(file, [dataclasses.asdict(metric) for metric in kept.values()])

@@ -1,0 +1,20 @@
+"""Joining a Ray cluster, or starting a private one on this machine."""
+
+import logging
+import os
+from typing import Any
+
+
+def connect() -> None:
+    """Joins the cluster of RAY_ADDRESS if that is set (as in a submitted job), else starts one here; once a process.
+
+    A search has hundreds of processes, so their output reaches the terminal only if HYPERSPHERICAL_RAY_LOGS is set.
+    """
+    import ray
+
+    if ray.is_initialized():
+        return
+    options: dict[str, Any] = {"log_to_driver": bool(os.environ.get("HYPERSPHERICAL_RAY_LOGS"))}
+    if not os.environ.get("RAY_ADDRESS"):
+        options |= {"include_dashboard": False, "num_cpus": os.cpu_count()}
+    ray.init(logging_level=logging.ERROR, **options)

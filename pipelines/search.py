@@ -1,0 +1,160 @@
+"""A search: the trials of a plan under Ray Tune with ASHA, in a folder that can be continued.
+
+    plan.json          what is searched
+    trials/<trial>/    a run folder each; a trial interrupted in one session continues in the next
+    decisions.jsonl    every visit to a rung of ASHA
+    timing.json        what the sessions took
+
+The folder is the whole truth: a continued search reads it, fills ASHA's rungs with what it finds, and gives Ray Tune
+the trials that are not over. Nothing depends on Ray's own records.
+"""
+
+import json
+import os
+import time
+import traceback
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from .config import Config, ConfigurationError, from_dict, to_dict
+from .plan import Plan, Trial
+from .ray_cluster import connect
+from .runs import Record, RunFolder, hold, replace_file, write_json
+from .scheduler import Decision, HalvingPerRecipe
+
+
+def start_search(plan: Plan, sweep: Path) -> None:
+    """Runs a plan in a new folder, or continues it where the folder holds the same plan.
+
+    Raises `ConfigurationError` if the folder holds another plan or another process is writing it.
+    """
+    try:
+        sweep.mkdir(parents=True, exist_ok=True)
+        if not (sweep / "plan.json").exists():
+            plan.write(sweep)
+    except OSError as error:
+        raise ConfigurationError([f"the folder {sweep} cannot be written: {error.strerror}"]) from None
+    if Plan.read(sweep) != plan:
+        raise ConfigurationError([f"{sweep} holds a search with another plan: give another folder with --sweep"])
+    continue_search(sweep)
+
+
+def continue_search(sweep: Path) -> None:
+    """Runs the trials of the folder's plan that are not over. Returns at once if all are."""
+    plan = Plan.read(sweep)
+    with hold(sweep, f"another process is running the search in {sweep}: wait for it"):
+        search = Search(plan, sweep)
+        if search.waiting:
+            search.run()
+
+
+class Search:
+    """One session of a search, as its driver sees it."""
+
+    def __init__(self, plan: Plan, sweep: Path) -> None:
+        self.plan, self.sweep = plan, sweep
+        stopped = {decision["trial"] for decision in read_decisions(sweep) if decision["stopped"]}
+        self.waiting = [
+            trial for trial in plan.trials if trial.trial not in stopped and self.folder(trial).summary() is None
+        ]
+        self.over = len(plan.trials) - len(self.waiting)
+        self.scheduler = HalvingPerRecipe(plan.rungs, plan.reduction_factor, self.note_decision)
+        for trial in plan.trials:
+            curve = [record["accuracy"] for record in self.folder(trial).records()]
+            self.scheduler.replay(trial.trial, trial.recipe, curve)
+
+    def folder(self, trial: Trial) -> RunFolder:
+        return RunFolder(self.sweep / "trials" / trial.trial)
+
+    def run(self) -> None:
+        """Gives the waiting trials to Ray Tune and returns when all of them are over."""
+        # Every trial writes its own metrics.jsonl; Ray's table, CSV and event files would say it all again.
+        os.environ |= {"TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1", "RAY_AIR_NEW_OUTPUT": "0"}
+        from ray import tune
+
+        from .search_progress import SearchProgress
+
+        connect()
+        resources = {"CPU": self.plan.cpus_per_trial, "GPU": self.plan.gpus_per_trial}
+        slots = count_slots(resources)
+        say(f"{len(self.waiting)} of {len(self.plan.trials)} trials to run, {slots} at a time")
+        start = time.monotonic()
+        tuner = tune.Tuner(
+            tune.with_resources(run_trial, resources),
+            param_space={"job": tune.grid_search([self.job(trial) for trial in self.waiting])},
+            tune_config=tune.TuneConfig(metric="accuracy", mode="max", scheduler=self.scheduler, reuse_actors=True),
+            run_config=tune.RunConfig(
+                name=datetime.now().strftime("%Y-%m-%d-%H-%M-%S"),
+                storage_path=str((self.sweep / "ray").resolve()),
+                verbose=0,
+                callbacks=[SearchProgress(self.plan, self.over)],
+            ),
+        )
+        tuner.fit()
+        self.note_time(slots, time.monotonic() - start)
+
+    def job(self, trial: Trial) -> dict[str, Any]:
+        """What the process of a trial needs to know."""
+        folder = str(self.folder(trial).path.resolve())
+        return {**vars(trial), "config": to_dict(self.plan.config(trial)), "folder": folder}
+
+    def note_decision(self, decision: Decision) -> None:
+        with open(self.sweep / "decisions.jsonl", "a") as file:
+            file.write(json.dumps(decision) + "\n")
+
+    def note_time(self, slots: int, seconds: float) -> None:
+        """Adds a session to timing.json; a session that was killed left no time behind."""
+        file = self.sweep / "timing.json"
+        before = json.loads(file.read_text()) if file.exists() else {"wall_seconds": 0.0}
+        records = [record for trial in self.plan.trials for record in self.folder(trial).records()]
+        write_json(file, {
+            "wall_seconds": before["wall_seconds"] + seconds,
+            "slots": slots,
+            "train_seconds": sum(record["train_seconds"] for record in records),
+            "measure_seconds": sum(record["measure_seconds"] for record in records),
+        })  # fmt: skip
+
+
+def run_trial(config: dict[str, Any]) -> None:
+    """A trial, in a process that runs one trial after another: the training loop, reporting every epoch to Tune."""
+    from ray import tune
+
+    from .training import train
+
+    job = config["job"]
+    folder = Path(job["folder"])
+    (folder / "error.txt").unlink(missing_ok=True)
+
+    def report(record: Record) -> None:
+        tune.report({name: record[name] for name in ("epoch", "accuracy", "train_seconds")})
+
+    try:
+        train(from_dict(Config, job["config"]), folder, report)
+    except Exception:
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / "error.txt", lambda temporary: temporary.write_text(traceback.format_exc()))
+        raise
+
+
+def read_decisions(sweep: Path) -> list[Decision]:
+    """Every visit to a rung so far; a line that an interruption cut short is left out."""
+    file = sweep / "decisions.jsonl"
+    lines = file.read_text().split("\n")[:-1] if file.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def count_slots(resources: dict[str, float]) -> int:
+    """How many trials fit into the cluster at once. Raises `ConfigurationError` if none does."""
+    import ray
+
+    available = ray.cluster_resources()
+    slots = int(min(available.get(kind, 0.0) / amount for kind, amount in resources.items() if amount))
+    if slots < 1:
+        wanted = ", ".join(f"{amount:g} {kind}" for kind, amount in resources.items() if amount)
+        raise ConfigurationError([f"a trial needs {wanted}, more than this cluster has"])
+    return slots
+
+
+def say(message: str) -> None:
+    print(f"search: {message}", flush=True)

@@ -1,0 +1,140 @@
+"""What the `tune` command does around a search: the plan before it, the judgement of the best trials after it."""
+
+from pathlib import Path
+from typing import Any
+
+from . import analysis
+from .config import ConfigurationError, change, digest, nearest
+from .data_checks import check_data
+from .plan import Plan, make_plan
+from .recipes import RECIPES, STUDIES, Study, recipe
+from .search import continue_search, start_search
+
+
+def plan_of(arguments: Any) -> Plan:
+    """The plan that the arguments of `tune` describe. Raises `ConfigurationError` with every fault."""
+    from data_prep.prepared import open_split
+
+    name = arguments.study.replace("_", "-")
+    study = study_of(name, arguments.grid)
+    faults = [
+        f"{field} is {value}, allowed is {allowed}"
+        for field, value, allowed, fine in (
+            ("grace_epochs", arguments.grace_epochs, "a number of at least 1", arguments.grace_epochs >= 1),
+            ("reduction_factor", arguments.reduction_factor, "a number of at least 2", arguments.reduction_factor >= 2),
+            ("epochs", arguments.epochs, "a number of at least 1", (arguments.epochs or 1) >= 1),
+            ("cpus_per_trial", arguments.cpus_per_trial, "a number above 0", arguments.cpus_per_trial > 0),
+            ("gpus_per_trial", arguments.gpus_per_trial, "a number of at least 0", arguments.gpus_per_trial >= 0),
+        )
+        if not fine
+    ]
+    if faults:
+        raise ConfigurationError(faults)
+    common = {field: values[0] for field, values in read_grid(arguments.set).items()} | {
+        "root": str(Path(arguments.root).resolve()),
+        "seed": arguments.seed,
+        "device": "auto" if arguments.gpus_per_trial else "cpu",
+    }
+    data = change(recipe(study.recipes[0]), common).data
+    check_data(data)
+    split = open_split(Path(arguments.root), data.name, data.validation_split)
+    return make_plan(
+        name,
+        study,
+        epochs=arguments.epochs,
+        reduction_factor=arguments.reduction_factor,
+        grace_epochs=arguments.grace_epochs,
+        validation_images=split.samples,
+        cpus_per_trial=arguments.cpus_per_trial,
+        gpus_per_trial=arguments.gpus_per_trial,
+        common=common,
+    )
+
+
+def study_of(name: str, grid: tuple[str, ...]) -> Study:
+    """The study of that name, or a recipe as a study of its own, with the study's grid or the given one."""
+    if name in STUDIES:
+        study = STUDIES[name]
+    elif name in RECIPES:
+        home = next((study for study in STUDIES.values() if name in study.recipes), None)
+        if home is None and not grid:
+            raise ConfigurationError([f"{name} belongs to no study, so tune needs --grid FIELD=VALUE,VALUE ..."])
+        columns = home.columns if home else {field.split("=")[0].split(".")[-1]: field.split("=")[0] for field in grid}
+        study = Study(title=f"Grid search of {name}", recipes=(name,), grid=home.grid if home else {}, columns=columns)
+    else:
+        known = [*STUDIES, *RECIPES]
+        close = nearest(name, known) or "; `hyperspherical recipes` lists all"
+        raise ConfigurationError([f"there is no study or recipe {name!r}{close}"])
+    if not grid:
+        return study
+    return Study(title=study.title, recipes=study.recipes, grid=read_grid(grid), columns=study.columns)
+
+
+def read_grid(grid: tuple[str, ...]) -> dict[str, list[Any]]:
+    """FIELD=VALUE,VALUE ... as a dictionary; values are read as numbers, True, False or None where they are such."""
+    found, faults = {}, []
+    for axis in grid:
+        field, equals, values = axis.partition("=")
+        if not equals or not values:
+            faults.append(f"grid axis {axis!r} has no values, allowed is FIELD=VALUE,VALUE")
+        found[field.replace("-", "_")] = [read_value(value) for value in values.split(",")]
+    if faults:
+        raise ConfigurationError(faults)
+    return found
+
+
+def read_value(text: str) -> Any:
+    words = {"True": True, "true": True, "False": False, "false": False, "None": None}
+    if text in words:
+        return words[text]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def plan_digest(plan: Plan) -> str:
+    return digest(plan.to_json())
+
+
+def print_plan(plan: Plan) -> int:
+    """The trials of a plan, and what they may cost at most."""
+    for trial in plan.trials:
+        print(f"{trial.trial:32} {'  '.join(f'{field}={value}' for field, value in trial.changes.items())}")
+    print(f"{len(plan.trials)} trials of up to {plan.epochs} epochs, compared at epochs {plan.rungs}")
+    for note in plan.notes:
+        print(f"note: {note}")
+    return 0
+
+
+def start(plan: Plan, sweep: Path) -> None:
+    print(f"search: {plan.title}; {len(plan.trials)} trials in {sweep}", flush=True)
+    start_search(plan, sweep)
+
+
+def resume(sweep: Path) -> None:
+    continue_search(sweep)
+
+
+def conclude(sweep: Path) -> int:
+    """After the search: the table of trials, the best of each recipe on the test set, and the paper's form of it."""
+    from .judging import PROTOCOLS, evaluate_run
+
+    plan = Plan.read(sweep)
+    analysis.write_trials(sweep)
+    for member, trial in analysis.best_trials(analysis.trials_frame(sweep)).items():
+        folder = sweep / "trials" / trial
+        if not (folder / "test_outputs.npz").exists():
+            print(f"search: evaluating the best trial of {member} on the test set: {trial}", flush=True)
+            evaluate_run(folder, "test", [PROTOCOLS["classification"]])
+    analysis.write_best(sweep)
+    print(analysis.best_table(sweep).text())
+    share = 100 * analysis.search_efficiency(sweep)
+    print(f"search: {share:.0f} % of the slots' time was training and measuring")
+    print(f"search: {sweep / 'best.json'}, {sweep / 'trials.parquet'}")
+    failed = sum((sweep / "trials" / trial.trial / "error.txt").exists() for trial in plan.trials)
+    if failed:
+        print(f"search: {failed} trials failed; `hyperspherical tune --resume {sweep}` tries them again")
+    return 1 if failed == len(plan.trials) else 0

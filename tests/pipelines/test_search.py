@@ -1,0 +1,130 @@
+"""A search on real digits: ASHA, diverging and failing trials, interruption and continuation, the files it leaves."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pipelines.__main__ import main
+from pipelines.config import ConfigurationError
+from pipelines.plan import Plan
+from pipelines.search import read_decisions, start_search
+
+pytestmark = pytest.mark.usefixtures("ray_session")
+
+SMALL = [
+    "vmf/mnist", "--epochs", "4",
+    "--set", "data.name=digits", "data.order.per_epoch=4", "data.order.images_per_class=4",
+    "--grid", "optimizer.learning_rate=0.001,0.1,1e30",
+]  # fmt: skip
+
+
+def tune(*arguments: str) -> int:
+    return main(["tune", *arguments])
+
+
+@pytest.fixture(scope="module")
+def finished(data_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sweep = tmp_path_factory.mktemp("search") / "sweep"
+    assert tune(*SMALL, "--root", str(data_root), "--sweep", str(sweep)) == 0
+    return sweep
+
+
+def test_every_trial_is_accounted_for(finished: Path) -> None:
+    frame = pd.read_parquet(finished / "trials.parquet")
+    assert len(frame) == 15
+    assert set(frame["status"]) <= {"complete", "stopped by ASHA", "diverged"}
+    diverged = frame[frame["optimizer.learning_rate"] == 1e30]
+    standard = diverged[diverged["recipe"] == "vmf/mnist-standard"]
+    assert list(standard["status"]) == ["diverged"]
+    complete = frame[frame["status"] == "complete"]
+    assert (complete["epochs"] == 4).all()
+    assert (frame[frame["status"] == "stopped by ASHA"]["epochs"] < 4).all()
+
+
+def test_each_objective_has_its_own_bracket_and_a_best_trial(finished: Path) -> None:
+    plan = Plan.read(finished)
+    best = json.loads((finished / "best.json").read_text())
+    assert set(best) == set(plan.recipes)
+    first_rung = [decision for decision in read_decisions(finished) if decision["epoch"] == 1]
+    for member in plan.recipes:
+        assert next(d["cutoff"] for d in first_rung if d["recipe"] == member) is None
+
+
+def test_the_same_command_again_runs_nothing(
+    finished: Path, data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (finished / "decisions.jsonl").read_bytes()
+    assert tune(*SMALL, "--root", str(data_root), "--sweep", str(finished)) == 0
+    out = capsys.readouterr().out
+    assert "trials to run" not in out
+    assert "published" in out
+    assert (finished / "decisions.jsonl").read_bytes() == before
+
+
+def test_another_plan_in_the_same_folder_is_refused(finished: Path, data_root: Path) -> None:
+    assert tune(*SMALL, "--seed", "7", "--root", str(data_root), "--sweep", str(finished)) == 2
+
+
+def test_report_of_a_search_is_one_page_without_outside_links(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(finished)]) == 0
+    page = Path(capsys.readouterr().out.strip().splitlines()[-1]).read_text()
+    assert 'src="http' not in page and 'href="http' not in page
+
+
+def test_plan_only_prints(data_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tune(*SMALL, "--plan", "--root", str(data_root), "--sweep", str(tmp_path / "sweep")) == 0
+    assert "15 trials of up to 4 epochs, compared at epochs [1, 2, 4]" in capsys.readouterr().out
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_a_failing_trial_is_named_and_tried_again(
+    data_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = tmp_path / "sweep"
+    arguments = [*SMALL[:-1], "optimizer.learning_rate=0.1,0.2", "--root", str(data_root), "--sweep", str(sweep)]
+    # A file in the place of a trial's folder makes that trial fail.
+    (sweep / "trials").mkdir(parents=True)
+    (sweep / "trials" / "mnist-cosine-001").write_text("in the way")
+    assert tune(*arguments) == 0
+    assert "failed" in capsys.readouterr().out
+    assert list(pd.read_parquet(sweep / "trials.parquet").query("trial == 'mnist-cosine-001'")["epochs"]) == [0]
+    (sweep / "trials" / "mnist-cosine-001").unlink()
+    assert tune("--resume", str(sweep)) == 0
+    row = pd.read_parquet(sweep / "trials.parquet").query("trial == 'mnist-cosine-001'")
+    assert row["epochs"].item() > 0
+
+
+def test_a_search_that_was_killed_continues(data_root: Path, tmp_path: Path) -> None:
+    sweep = tmp_path / "sweep"
+    command = [sys.executable, "-m", "pipelines", "tune", *SMALL, "--root", str(data_root), "--sweep", str(sweep)]
+    environment = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("[ 3/15"):
+            break
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    time.sleep(1)
+    over = {decision["trial"] for decision in read_decisions(sweep) if decision["stopped"]}
+    stamps = {trial: (sweep / "trials" / trial / "metrics.jsonl").stat().st_mtime_ns for trial in over}
+    assert tune("--resume", str(sweep)) == 0
+    frame = pd.read_parquet(sweep / "trials.parquet")
+    assert set(frame["status"]) <= {"complete", "stopped by ASHA", "diverged"}
+    assert stamps == {trial: (sweep / "trials" / trial / "metrics.jsonl").stat().st_mtime_ns for trial in over}
+
+
+def test_a_folder_that_cannot_be_written_is_named(data_root: Path, finished: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="cannot be written"):
+        start_search(Plan.read(finished), tmp_path / "file" / "sweep")
