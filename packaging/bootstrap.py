@@ -1,7 +1,7 @@
 """Makes `.venv` ready: system libraries, virtual environment, pinned packages. Standard library only; a second run does nothing.
 
-    python3 packaging/bootstrap.py                 everything that `make demo` and `make test` need
-    python3 packaging/bootstrap.py fashion-mnist   also tries to install Debian's package of the Fashion-MNIST images
+python3 packaging/bootstrap.py                 everything that `make demo` and `make test` need
+python3 packaging/bootstrap.py fashion-mnist   also tries to install Debian's package of the Fashion-MNIST images
 """
 
 import hashlib
@@ -37,8 +37,14 @@ def install_system_libraries() -> None:
     if not missing:
         return
     if not can_install():
-        how = "as root" if shutil.which("apt-get") else "(names of Debian's packages: install what your system calls them)"
-        stop(f"missing system libraries; run this {how}: apt-get install -y --no-install-recommends {' '.join(missing)}")
+        how = (
+            "as root"
+            if shutil.which("apt-get")
+            else "(names of Debian's packages: install what your system calls them)"
+        )
+        stop(
+            f"missing system libraries; run this {how}: apt-get install -y --no-install-recommends {' '.join(missing)}"
+        )
     say(f"installing system libraries: {' '.join(missing)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *missing]):

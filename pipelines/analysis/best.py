@@ -100,7 +100,7 @@ def write_best(sweep: Path) -> Path:
             "validation_accuracy": float(row["accuracy"]),
             "standard_error": _known(row["standard_error"]),
             "best_epoch": int(row["best_epoch"]),
-            "test": test_metrics(sweep / "trials" / trial),
+            "test": metrics_on_test(sweep / "trials" / trial),
             "trials": int((frame["recipe"] == recipe).sum()),
             "published_rank": rank and {"rank": rank[0], "of": rank[1]},
             "ties": ties(frame, trial),
@@ -109,7 +109,7 @@ def write_best(sweep: Path) -> Path:
     return replace_file(sweep / "best.json", lambda temporary: temporary.write_text(text))
 
 
-def test_metrics(run: Path) -> dict[str, dict[str, Any]]:
+def metrics_on_test(run: Path) -> dict[str, dict[str, Any]]:
     """The metrics of a run's evaluations on a test split by name, the accuracy with its standard error."""
     found: dict[str, dict[str, Any]] = {}
     for metric in read_json(run / "evaluations.json", []):
@@ -136,7 +136,7 @@ def _result_cells(sweep: Path, frame: "pandas.DataFrame", recipe: str, trial: st
         return [MISSING, MISSING, MISSING, *counts, MISSING, *standing]
     best = rows[rows["trial"] == trial].iloc[0]
     error = _known(best["standard_error"])
-    test = test_metrics(sweep / "trials" / trial).get("accuracy", {})
+    test = metrics_on_test(sweep / "trials" / trial).get("accuracy", {})
     accuracies = [percent(best["accuracy"], error), percent(test.get("value"), test.get("standard_error"))]
     return [trial, *accuracies, *counts, str(len(ties(frame, trial))) if error is not None else MISSING, *standing]
 

@@ -20,12 +20,12 @@ COLUMNS = 5
 
 
 def accuracy_floor(frame: "pandas.DataFrame") -> float:
-    """Where accuracy axes begin: below nearly all trials, but at most 25 points below the best of them.
+    """Where accuracy axes begin: two points below the best five sixths of the trials.
 
-    One trial that learns nothing would otherwise press all others together.
+    A few trials that learn nothing would otherwise press all others together.
     """
-    finals = frame["accuracy"].dropna()
-    return max(float(finals.min()), float(finals.max()) - 0.25) - 0.01
+    accuracies = frame["accuracy"].dropna()
+    return max(float(accuracies.min()) - 0.005, float(accuracies.quantile(1 / 6)) - 0.02)
 
 
 def learning_curves(frames: Frames, best: dict[str, str], colours: dict[str, str], floor: float) -> str:
@@ -36,7 +36,10 @@ def learning_curves(frames: Frames, best: dict[str, str], colours: dict[str, str
             for trial in frame.to_dict("records"):
                 epochs, curve = range(1, trial["epochs"] + 1), [100 * value for value in trial["accuracy_curve"]]
                 is_best = trial["trial"] == best.get(label)
-                axes.plot(epochs, curve, color=colours[label], lw=2.4 if is_best else 0.8, alpha=1 if is_best else 0.4)
+                width, strength = (2.4, 1.0) if is_best else (0.8, 0.4)
+                axes.plot(epochs, curve, color=colours[label], lw=width, alpha=strength)
+                if trial["published"]:
+                    axes.plot(epochs, curve, color=INK, lw=1.1, ls=(0, (3, 2)))
                 if curve and not is_best:
                     mark = "o" if trial["status"] == "complete" else "x" if trial["status"] == "diverged" else "."
                     axes.plot(epochs[-1], curve[-1], mark, color=colours[label], ms=3, alpha=0.6)
@@ -56,7 +59,7 @@ def hyperparameters(
 
     with print_style():
         figure, grid = pyplot.subplots(
-            len(fields), len(frames), sharey=True, sharex="row", squeeze=False, layout="constrained",
+            len(fields), len(frames), sharey=True, squeeze=False, layout="constrained",
             figsize=(_width(len(frames)), 1.95 * len(fields) + 0.3),
         )  # fmt: skip
         for row, (heading, field) in enumerate(fields.items()):
@@ -88,7 +91,9 @@ def fates(frames: Frames, rungs: list[int], colours: dict[str, str]) -> str:
                 axes.barh(place, trial["epochs"], height=0.72, color=colours[label] if finished else FAINT)
                 mark = {"diverged": "x", "failed": "s", "interrupted": ">", "waiting": "|"}.get(trial["status"])
                 if mark:
-                    axes.plot(trial["epochs"] + 0.12, place, mark, color=BAD if mark in "xs" else SOFT, ms=4, clip_on=False)
+                    axes.plot(
+                        trial["epochs"] + 0.12, place, mark, color=BAD if mark in "xs" else SOFT, ms=4, clip_on=False
+                    )
             for rung in rungs:
                 axes.axvline(rung, color=SOFT, lw=0.7, ls=(0, (2, 3)), zorder=0)
             axes.set_title(label, color=colours[label])
@@ -124,9 +129,7 @@ def run_curves(records: list[dict[str, Any]], colour: str) -> str:
         return svg(figure)
 
 
-def _strip(
-    axes: "Axes", frame: "pandas.DataFrame", field: str, values: list[Any], colour: str, floor: float
-) -> None:
+def _strip(axes: "Axes", frame: "pandas.DataFrame", field: str, values: list[Any], colour: str, floor: float) -> None:
     for place, value in enumerate(values):
         trials = frame[frame[field] == value].sort_values("trial").to_dict("records")
         for number, trial in enumerate(trials):

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 BINS = 15
 POINTS = 2000
-# Seen from 20 degrees above the equator; the second view is from the opposite point.
-VIEWS = {"seen from the front": (0.52, 0.35), "seen from behind": (0.52 + np.pi, -0.35)}
+# Azimuth and elevation of the eye in radians; the second view is from the opposite point.
+VIEWS = [(0.52, 0.35), (0.52 + np.pi, -0.35)]
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,36 @@ def read_outputs(run: Path) -> Outputs | None:
     if not file.is_file():
         return None
     with np.load(file) as arrays:
-        directions = arrays["class_directions"] if "class_directions" in arrays else None
+        directions = arrays.get("class_directions")
         return Outputs(arrays["probabilities"], arrays["labels"], arrays["embeddings"], directions)
+
+
+def class_names(data: dict[str, Any]) -> tuple[str, ...]:
+    """Names of the classes for the `data` of a configuration; none for a data set that is not in the catalogue."""
+    from data_prep.catalogue import entry
+
+    try:
+        return entry(data["name"]).classes_of(data["labels"])
+    except ValueError:
+        return ()
+
+
+def sphere_caption(outputs: dict[str, Outputs]) -> str:
+    shown = min(POINTS, *(len(each.labels_B) for each in outputs.values()))
+    return (
+        f"Directions of the embeddings (n = 3) of {shown:,} test images per objective, coloured by their true class, "
+        "seen from two opposite sides of the sphere. Diamonds are the directions of the class "
+        "vectors. Tight, separate groups around their diamonds are what the objectives aim for."
+    )
+
+
+def reliability_caption(outputs: dict[str, Outputs]) -> str:
+    images = " and ".join(sorted({f"{len(each.labels_B):,}" for each in outputs.values()}))
+    return (
+        f"Accuracy against confidence of the predicted class on {images} test images, in {BINS} bins of equally many "
+        "images, with one standard error. Below the dashed line a model is surer than it is right. ECE is the mean "
+        "absolute distance to the line over these bins, RMS the root mean square, which the vMF paper's code reports."
+    )
 
 
 def calibration(outputs: Outputs) -> tuple[Array, Array, Array]:
@@ -90,27 +118,29 @@ def spheres(outputs: dict[str, Outputs], colours: dict[str, str], class_names: t
     from matplotlib import pyplot
     from matplotlib.lines import Line2D
 
+    # One objective has its two views side by side, several have them one above the other.
+    single = len(outputs) == 1
+    rows, columns = (1, 2) if single else (2, len(outputs))
+    side = 4.5 if single else min(WIDTH / columns, 3.4)
     with print_style():
-        columns = max(len(outputs), 2)
         figure, grid = pyplot.subplots(
-            2, columns, squeeze=False, layout="constrained", figsize=(min(WIDTH, 3 * columns), 2 * min(WIDTH / columns, 3) + 0.7)
+            rows, columns, squeeze=False, layout="constrained", figsize=(side * columns, side * rows + 0.7)
         )
-        for axes in grid.flat:
-            axes.axis("off")
         for column, (label, each) in enumerate(outputs.items()):
-            for row, angles in enumerate(VIEWS.values()):
-                _sphere(grid[row][column], each, _rotation(*angles))
+            for axes, angles in zip(grid[0] if single else grid[:, column], VIEWS, strict=True):
+                _sphere(axes, each, _rotation(*angles))
             grid[0][column].set_title(label, color=colours[label], loc="center")
         keys = [
             Line2D([], [], ls="", marker="o", ms=5, color=_class_colour(number), label=name)
             for number, name in enumerate(class_names)
         ]
         if len(keys) <= 20:
-            figure.legend(handles=keys, loc="outside lower center", ncols=min(len(keys), 10), handletextpad=0.1)
+            figure.legend(handles=keys, loc="outside lower center", ncols=5 if single else 10, handletextpad=0.1)
         return png(figure)
 
 
 def _sphere(axes: "Axes", outputs: Outputs, rotation: Array) -> None:
+    axes.axis("off")
     _wireframe(axes, rotation)
     # Evenly spaced images: test sets may be sorted by class.
     chosen = np.unique(np.linspace(0, len(outputs.labels_B) - 1, POINTS).astype(int))

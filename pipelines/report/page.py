@@ -35,9 +35,11 @@ th, td { padding: .32rem .7rem; text-align: right; white-space: nowrap; }
 th { font-weight: 600; border-bottom: 1px solid var(--ink); vertical-align: bottom; }
 .label { text-align: left; } td.label { font-weight: 600; } td.label + td.label { font-weight: 400; }
 tr.group td { border-top: 1px solid var(--line); } tr.pale td:not(:first-child) { color: var(--soft); }
-.prose td { white-space: normal; text-align: left; }
+.prose th, .prose td { white-space: normal; text-align: left; } .prose td.label { font-weight: 400; }
 code, pre { font: .85rem/1.5 ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; }
-pre { background: var(--band); border-radius: 4px; padding: .8rem 1rem; overflow-x: auto; }
+pre { background: var(--band); border-radius: 4px; padding: .8rem 1rem; white-space: pre-wrap;
+  overflow-wrap: anywhere; }
+sup { line-height: 0; }
 .swatch { display: inline-block; width: .7em; height: .7em; border-radius: 50%; margin-right: .45em; }
 @media print { main { padding: 0; max-width: none; } figure, tr { break-inside: avoid; } }
 """
@@ -68,17 +70,17 @@ def section(title: str, *parts: str) -> str:
 
 
 def paragraph(text: str, kind: str = "") -> str:
-    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+    return f'<p class="{kind}">{_text(text)}</p>' if kind else f"<p>{_text(text)}</p>"
 
 
 def missing(what: str, command: str | None = None) -> str:
     """One sentence about data that are not there, and the command that makes them."""
-    how = f" <code>{escape(command)}</code> makes them." if command else ""
-    return f'<p class="missing">{escape(what)}{how}</p>'
+    how = f" Run <code>{escape(command)}</code>" if command else ""
+    return f'<p class="missing">{_text(what)}{how}</p>'
 
 
 def bullets(items: list[str]) -> str:
-    return "<ul>\n" + "\n".join(f"<li>{escape(item)}</li>" for item in items) + "\n</ul>" if items else ""
+    return "<ul>\n" + "\n".join(f"<li>{_text(item)}</li>" for item in items) + "\n</ul>" if items else ""
 
 
 def command(line: str) -> str:
@@ -88,7 +90,7 @@ def command(line: str) -> str:
 def figure(source: str, alt: str, caption: str) -> str:
     """A picture, given as a data URI, on a white card that reads the same in light and dark schemes."""
     picture = f'<div class="card"><img src="{source}" alt="{escape(alt)}"></div>'
-    return f"<figure>\n{picture}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
+    return f"<figure>\n{picture}\n<figcaption>{_text(caption)}</figcaption>\n</figure>"
 
 
 def table(content: Table, colours: dict[str, str] | None = None, caption: str = "", prose: bool = False) -> str:
@@ -112,6 +114,11 @@ def table(content: Table, colours: dict[str, str] | None = None, caption: str = 
         + "\n".join(rows)
         + "\n</tbody></table></div>"
     )
+
+
+def _text(text: str) -> str:
+    """Escaped text, in which a number stays on one line with its %."""
+    return escape(text).replace(" %", "&nbsp;%")
 
 
 def _notation(text: str) -> str:

@@ -4,7 +4,7 @@ import base64
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +41,7 @@ def print_style() -> Iterator[None]:
     import matplotlib
 
     matplotlib.use("agg")
-    settings = {
+    settings: dict[Any, Any] = {
         "font.size": 9,
         "axes.titlesize": 10,
         "axes.titlelocation": "left",
@@ -70,7 +70,7 @@ def print_style() -> Iterator[None]:
 
 
 def svg(figure: "Figure") -> str:
-    """The figure as a data URI that keeps its lines sharp; as an image of its own, so that names inside cannot clash."""
+    """The figure as a data URI with sharp lines; as an image of its own, so that names inside cannot clash."""
     return _data_uri(figure, "svg", "image/svg+xml")
 
 

@@ -4,7 +4,8 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from pipelines.config import AmcCnn, Config, Episodes, MoCo, ResNet, Shuffled, change
+from pipelines.config import AmcCnn, Config, Episodes, MoCo, PairContrastive, ResNet, Shuffled, change
+from pipelines.plan import shorten
 from pipelines.recipes import recipe
 
 
@@ -25,8 +26,11 @@ def small(name: str, root: Path, **changes: Any) -> Config:
         # That network needs 12 pixels, the digits have 8.
         backbone = ResNet(depth=18, width=8, embedding_size=16)
     config = dataclasses.replace(
-        config, data=data, backbone=backbone, root=str(root), device="cpu", threads=1, epochs=2
+        config, data=data, backbone=backbone, root=str(root), device="cpu", threads=1
     )
     if isinstance(config.method, MoCo):
         config = change(config, {"method.queue_size": 64, "monitor.neighbours": 10})
+    if isinstance(config.method, PairContrastive):
+        config = change(config, {"method.averaging": 0.9})
+    config, _ = shorten(dataclasses.replace(config, epochs=recipe(name).epochs), changes.pop("epochs", 2))
     return dataclasses.replace(config, **changes)
