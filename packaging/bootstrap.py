@@ -1,4 +1,4 @@
-"""Makes `.venv` ready: system libraries, virtual environment, pinned packages. Standard library only; a second run does nothing.
+"""Makes `.venv` ready: system libraries, virtual environment, pinned packages. A second run does nothing.
 
 python3 packaging/bootstrap.py                 everything that `make demo` and `make test` need
 python3 packaging/bootstrap.py fashion-mnist   also tries to install Debian's package of the Fashion-MNIST images

@@ -11,7 +11,8 @@ from hyperspherical.methods import Method
 
 from .config import ConfigurationError
 from .evaluation import Classification, EvaluationData, Evaluator, Metric, NearestNeighbours, collect
-from .runs import RunFolder, replace_file, write_json
+from .files import replace_file, write_json
+from .runs import RunFolder
 
 PROTOCOLS: dict[str, Evaluator] = {
     "classification": Classification(),

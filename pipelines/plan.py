@@ -1,13 +1,16 @@
 """The plan of a search: its trials, decided before the first one starts and kept in `plan.json`."""
 
 import json
+import random
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .config import ArcFace, Config, ConfigurationError, RampUpDown, change, from_dict, get, to_dict, validate
+from .files import write_json
 from .recipes import Study, recipe
-from .runs import write_json
+
+ORDER_SEED = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +77,9 @@ def make_plan(
     gpus_per_trial: float,
     common: dict[str, Any],
 ) -> Plan:
-    """All points of the study's grid for each of its recipes, interleaved so that every recipe fills its rungs early.
+    """All points of the study's grid for each of its recipes, in random order, the same for all of them.
+
+    Recipes are interleaved, so that each fills its rungs early.
 
     `common` changes every trial. Raises `ConfigurationError` with all faults of all trials.
     """
@@ -87,7 +92,9 @@ def make_plan(
         base[member] = change(base[member], {"early_stop_epochs": None, "threads": threads, **common})
         notes += [f"{member}: {note}" for note in scaled]
     trials = []
-    for number, point in enumerate(study.points()):
+    # In the grid's own order, good values might come last, and a trial that beats all before it is never stopped.
+    points = random.Random(ORDER_SEED).sample(study.points(), len(study.points()))
+    for number, point in enumerate(points):
         for member in study.recipes:
             changes = {field: value for field, value in point.items() if get(base[member], field) is not None}
             trial = Trial(trial=f"{member.split('/')[-1]}-{number:03d}", recipe=member, changes=changes)

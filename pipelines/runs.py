@@ -8,16 +8,16 @@ state.pt           what an interrupted run continues from
 """
 
 import contextlib
-import fcntl
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from .config import Config, ConfigurationError, identity, load, to_dict
+from .files import hold, read_lines, replace_file, write_json
+
+if TYPE_CHECKING:
+    import torch
 
 Record = dict[str, Any]
 """One line of metrics.jsonl."""
@@ -71,9 +71,7 @@ class RunFolder:
 
     def records(self) -> list[Record]:
         """The epochs so far."""
-        if not self.metrics_file.exists():
-            return []
-        return [json.loads(line) for line in self.metrics_file.read_text().splitlines()]
+        return read_lines(self.metrics_file)
 
     @contextlib.contextmanager
     def lock(self, writes: bool = True) -> Iterator[None]:
@@ -90,9 +88,10 @@ class RunFolder:
         The order makes every interruption harmless: the state counts the epoch only after its weights are there, and a
         repeated epoch gives the same weights again.
         """
-        if weights is not None:
-            from safetensors.torch import save_file
+        import torch
+        from safetensors.torch import save_file
 
+        if weights is not None:
             metadata = {"config": self.config_file.read_text(), "epoch": str(history[-1]["epoch"])}
             tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
             replace_file(self.model_file, lambda temporary: save_file(tensors, temporary, metadata))
@@ -103,39 +102,13 @@ class RunFolder:
         lines = "".join(json.dumps(record) + "\n" for record in history)
         replace_file(self.metrics_file, lambda temporary: temporary.write_text(lines))
 
-    def read_state(self, device: torch.device) -> dict[str, Any] | None:
+    def read_state(self, device: "torch.device") -> dict[str, Any] | None:
         """What `save_epoch` wrote last, or None."""
         if not self.state_file.exists():
             return None
+        import torch
+
         return torch.load(self.state_file, map_location=device, weights_only=True)
 
     def finish(self, summary: Record) -> None:
         write_json(self.summary_file, summary)
-
-
-@contextlib.contextmanager
-def hold(folder: Path, refusal: str) -> Iterator[None]:
-    """An exclusive lock on a folder. Raises `ConfigurationError` with `refusal` if another process has it."""
-    with open(folder / ".lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigurationError([refusal]) from None
-        yield
-
-
-def write_json(path: Path, values: Any) -> None:
-    """Writes a JSON file that is whole or absent."""
-    replace_file(path, lambda temporary: temporary.write_text(json.dumps(values, indent=2) + "\n"))
-
-
-def replace_file(path: Path, write: Callable[[Path], Any]) -> None:
-    """Calls `write` with a temporary path in the same folder, then puts that file in the place of `path`."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(temporary)
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

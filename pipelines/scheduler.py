@@ -19,13 +19,17 @@ class HalvingPerRecipe(FIFOScheduler):
     Args:
         rungs: epochs at which trials are compared.
         reduction_factor: one in so many trials passes a rung.
+        last_epoch: where a trial ends by itself, so that nothing is left to stop.
         on_decision: told of every visit to a rung.
     """
 
-    def __init__(self, rungs: list[int], reduction_factor: int, on_decision: Callable[[Decision], None]) -> None:
+    def __init__(
+        self, rungs: list[int], reduction_factor: int, last_epoch: int, on_decision: Callable[[Decision], None]
+    ) -> None:
         super().__init__()
         self.rungs = rungs
         self.reduction_factor = reduction_factor
+        self.last_epoch = last_epoch
         self.on_decision = on_decision
         self.visits: dict[tuple[str, int], dict[str, float]] = {}
 
@@ -43,7 +47,7 @@ class HalvingPerRecipe(FIFOScheduler):
         share = 100 * (1 - 1 / self.reduction_factor)
         cutoff = float(np.percentile(list(visits.values()), share)) if visits else None
         visits[trial] = accuracy
-        stopped = cutoff is not None and accuracy < cutoff
+        stopped = cutoff is not None and accuracy < cutoff and epoch < self.last_epoch
         decision = {"trial": trial, "recipe": recipe, "epoch": epoch, "accuracy": accuracy}
         self.on_decision(decision | {"cutoff": cutoff, "stopped": stopped})
         return stopped

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from .config import Config, ConfigurationError, from_dict, to_dict
+from .files import hold, read_lines, replace_file, write_json
 from .plan import Plan, Trial
 from .ray_cluster import connect
-from .runs import Record, RunFolder, hold, replace_file, write_json
+from .runs import Record, RunFolder
 from .scheduler import Decision, HalvingPerRecipe
 
 
@@ -59,7 +60,7 @@ class Search:
             trial for trial in plan.trials if trial.trial not in stopped and self.folder(trial).summary() is None
         ]
         self.over = len(plan.trials) - len(self.waiting)
-        self.scheduler = HalvingPerRecipe(plan.rungs, plan.reduction_factor, self.note_decision)
+        self.scheduler = HalvingPerRecipe(plan.rungs, plan.reduction_factor, plan.epochs, self.note_decision)
         for trial in plan.trials:
             curve = [record["accuracy"] for record in self.folder(trial).records()]
             self.scheduler.replay(trial.trial, trial.recipe, curve)
@@ -139,9 +140,7 @@ def run_trial(config: dict[str, Any]) -> None:
 
 def read_decisions(sweep: Path) -> list[Decision]:
     """Every visit to a rung so far; a line that an interruption cut short is left out."""
-    file = sweep / "decisions.jsonl"
-    lines = file.read_text().split("\n")[:-1] if file.exists() else []
-    return [json.loads(line) for line in lines]
+    return read_lines(sweep / "decisions.jsonl")
 
 
 def count_slots(resources: dict[str, float]) -> int:

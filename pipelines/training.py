@@ -50,7 +50,11 @@ def train(config: Config, path: Path, report: Report = lambda record: None) -> R
         training = Training(config, folder, accelerator, data)
         training.resume_or_initialise()
         training.fit(report)
-        return training.finish()
+        summary = training.finish()
+        if training.status.startswith("diverged"):
+            # Told only now that the summary is there: a search stops the trial at once.
+            report({"epoch": len(training.history) + 1, "accuracy": 0.0, "diverged": True, "train_seconds": 0.0})
+        return summary
 
 
 class Training:
@@ -88,7 +92,6 @@ class Training:
                 record = self.train_epoch(epoch) | self.measure()
             except Diverged as divergence:
                 self.status = f"diverged: {divergence}"
-                report({"epoch": epoch + 1, "accuracy": 0.0, "diverged": True, "train_seconds": 0.0})
                 return
             self.schedule.end_epoch(record["accuracy"])
             self.save(record)

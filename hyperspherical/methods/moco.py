@@ -6,7 +6,7 @@ Shapes: B batch, V views per encoder, C channels, H height, W width, D embedding
 import copy
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from hyperspherical.gather import gather_detached

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from hyperspherical.losses import ArcFaceLoss, VonMisesFisherLoss
+from hyperspherical.losses import ArcFaceLoss, HyperbolicSoftmaxLoss, SoftmaxLoss, VonMisesFisherLoss
 
 from .base import Batch, Encoder, Features, Method, Progress, StepOutput
 
@@ -30,7 +30,7 @@ class Supervised(Method):
     def __init__(
         self,
         encoder: Encoder,
-        objective: nn.Module,
+        objective: SoftmaxLoss | HyperbolicSoftmaxLoss | VonMisesFisherLoss,
         *,
         margin_free_epochs: int = 0,
         scale_estimate: Literal["published", "exact_mean"] | None = None,
@@ -50,19 +50,19 @@ class Supervised(Method):
 
     def initialise_from_data(self, batches: Iterable[Batch]) -> None:
         """Estimates alpha over the training images, in training mode but without touching running statistics."""
-        if not isinstance(self.objective, VonMisesFisherLoss) or self.scale_estimate is None:
+        objective = self.objective
+        if not isinstance(objective, VonMisesFisherLoss) or self.scale_estimate is None:
             return
         with _batch_statistics_only(self.encoder), torch.no_grad():
             embeddings = [self.encoder(batch.images_BVCHW[:, 0]).embedding_BD for batch in batches]
-        self.objective.estimate_embedding_scale(torch.cat(embeddings), form=self.scale_estimate)
+        objective.estimate_embedding_scale(torch.cat(embeddings), form=self.scale_estimate)
 
     def encode(self, images_BCHW: Tensor) -> Features:
         features: Features = self.encoder(images_BCHW)
         return features
 
     def predict(self, images_BCHW: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        probabilities_BC: Tensor = self.objective.predict(self.encode(images_BCHW).embedding_BD, generator=generator)
-        return probabilities_BC
+        return self.objective.predict(self.encode(images_BCHW).embedding_BD, generator=generator)
 
 
 @contextmanager

@@ -3,8 +3,10 @@
 Nothing here imports PyTorch or Ray, so a folder can be read on any machine.
 """
 
+from pipelines.files import read_json, read_lines
+
 from .best import best_table, best_trials, published_rank, ties, write_best
-from .folders import is_run, is_sweep, read_json, read_lines, read_plan
+from .folders import is_run, is_sweep, read_plan
 from .tables import BestTable, Table
 from .trials import search_efficiency, trials_frame, write_trials
 

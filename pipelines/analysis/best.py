@@ -4,7 +4,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .folders import field_value, read_json, read_plan, replace_file
+from pipelines.files import read_json, replace_file
+
+from .folders import field_value, read_plan
 from .tables import MISSING, BestTable, Table, cell, percent
 from .trials import configuration_columns, planned_value, standard_error, trials_frame
 

@@ -4,7 +4,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .folders import field_value, read_json, read_lines, read_plan, replace_file
+from pipelines.files import read_json, read_lines, replace_file
+
+from .folders import field_value, read_plan
 
 if TYPE_CHECKING:
     import pandas

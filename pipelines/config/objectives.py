@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from .constraints import Count, CountFromZero, OpenShare, Positive, Range
 
 if TYPE_CHECKING:
-    from torch import nn
+    from hyperspherical import losses
 
 Margin = Annotated[float, Range(0, 3.141592653589793)]
 
@@ -15,7 +15,7 @@ Margin = Annotated[float, Range(0, 3.141592653589793)]
 class Standard:
     """STANDARD: plain inner products with the class matrix."""
 
-    def build(self, num_classes: int, embedding_size: int) -> "nn.Module":
+    def build(self, num_classes: int, embedding_size: int) -> "losses.SoftmaxLoss":
         from hyperspherical.losses import SoftmaxLoss
 
         return SoftmaxLoss(num_classes, embedding_size)
@@ -28,7 +28,7 @@ class Cosine:
     log_inverse_temperature: float = 0.0
     """Start value of tau; logits are exp(tau) cos."""
 
-    def build(self, num_classes: int, embedding_size: int) -> "nn.Module":
+    def build(self, num_classes: int, embedding_size: int) -> "losses.CosineSoftmaxLoss":
         from hyperspherical.losses import CosineSoftmaxLoss
 
         return CosineSoftmaxLoss(num_classes, embedding_size, log_inverse_temperature=self.log_inverse_temperature)
@@ -47,7 +47,7 @@ class ArcFace:
     form: Literal["published", "monotone"] = "published"
     """What happens beyond theta + m = pi: cos(theta + m) as published, or its monotone continuation."""
 
-    def build(self, num_classes: int, embedding_size: int) -> "nn.Module":
+    def build(self, num_classes: int, embedding_size: int) -> "losses.ArcFaceLoss":
         from hyperspherical.losses import ArcFaceLoss
 
         return ArcFaceLoss(
@@ -66,7 +66,7 @@ class Hyperbolic:
     curvature: Positive = 1e-5
     """c > 0 of a ball of curvature -c and radius 1/sqrt(c)."""
 
-    def build(self, num_classes: int, embedding_size: int) -> "nn.Module":
+    def build(self, num_classes: int, embedding_size: int) -> "losses.HyperbolicSoftmaxLoss":
         from hyperspherical.losses import HyperbolicSoftmaxLoss
 
         return HyperbolicSoftmaxLoss(num_classes, embedding_size, curvature=self.curvature)
@@ -89,7 +89,7 @@ class VonMisesFisher:
     embedding_scale: Literal["published", "exact_mean"] = "published"
     """alpha by Eq. 16, or from the mean embedding norm itself (Eq. 15)."""
 
-    def build(self, num_classes: int, embedding_size: int) -> "nn.Module":
+    def build(self, num_classes: int, embedding_size: int) -> "losses.VonMisesFisherLoss":
         from hyperspherical.losses import VonMisesFisherLoss
 
         return VonMisesFisherLoss(

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from pipelines.analysis import is_run, is_sweep
-from pipelines.analysis.folders import replace_file
 from pipelines.config import ConfigurationError
+from pipelines.files import replace_file
 
 from .page import page
 from .run import run_report

@@ -103,7 +103,10 @@ def reliability(outputs: dict[str, Outputs], colours: dict[str, str]) -> str:
         )  # fmt: skip
         mean, root = calibration_errors(outputs[label])
         text = f"ECE {100 * mean:.2f} %\nRMS {100 * root:.2f} %"
-        axes.text(0.05, 0.95, text, transform=axes.transAxes, va="top", color=INK, fontsize=8.5)
+        # In the corner that the curve leaves free: models surer than they are right run below the diagonal.
+        is_sure = float((count_K * (confidence_K - accuracy_K)).sum()) > 0
+        x, y, right, top = (0.05, 0.95, "left", "top") if is_sure else (0.97, 0.05, "right", "bottom")
+        axes.text(x, y, text, transform=axes.transAxes, ha=right, va=top, color=INK, fontsize=8.5)
         axes.set_xlabel("confidence, %")
         axes.set_aspect("equal")
         low = min(float(calibration(each)[k].min()) for each in outputs.values() for k in (0, 1))

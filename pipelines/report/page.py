@@ -17,7 +17,7 @@ STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
   font: 16px/1.55 Charter, "Bitstream Charter", "Sitka Text", Cambria, Georgia, serif; }
-main { max-width: 68rem; margin: 0 auto; padding: 3rem 1.5rem 5rem; }
+main { max-width: 72rem; margin: 0 auto; padding: 3rem 1.5rem 5rem; }
 article + article { margin-top: 5rem; border-top: 3px double var(--line); padding-top: 3rem; }
 h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .4rem; font-weight: 600; }
 h2 { font-size: 1.3rem; margin: 3rem 0 .6rem; font-weight: 600; }
@@ -31,14 +31,13 @@ figure { margin: 1rem 0 1.5rem; } figcaption { max-width: 52rem; margin-top: .5r
 .table { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font: .84rem/1.4 system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif;
   font-variant-numeric: tabular-nums; border-top: 2px solid var(--ink); border-bottom: 2px solid var(--ink); }
-th, td { padding: .32rem .7rem; text-align: right; white-space: nowrap; }
+th, td { padding: .32rem .55rem; text-align: right; white-space: nowrap; }
 th { font-weight: 600; border-bottom: 1px solid var(--ink); vertical-align: bottom; }
 .label { text-align: left; } td.label { font-weight: 600; } td.label + td.label { font-weight: 400; }
 tr.group td { border-top: 1px solid var(--line); } tr.pale td:not(:first-child) { color: var(--soft); }
 .prose th, .prose td { white-space: normal; text-align: left; } .prose td.label { font-weight: 400; }
 code, pre { font: .85rem/1.5 ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; }
-pre { background: var(--band); border-radius: 4px; padding: .8rem 1rem; white-space: pre-wrap;
-  overflow-wrap: anywhere; }
+pre { background: var(--band); border-radius: 4px; padding: .8rem 1rem; overflow-x: auto; }
 sup { line-height: 0; }
 .swatch { display: inline-block; width: .7em; height: .7em; border-radius: 50%; margin-right: .45em; }
 @media print { main { padding: 0; max-width: none; } figure, tr { break-inside: avoid; } }

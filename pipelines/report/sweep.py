@@ -153,7 +153,7 @@ def _tune_command(plan: dict[str, Any]) -> str:
     words += [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     words += ["--set", *changed] if changed else []
     words += ["--grid", *[f"{field}={','.join(map(str, values))}" for field, values in plan["grid"].items()]]
-    return shlex.join(words)
+    return shlex.join(words).replace(" --", " \\\n    --")
 
 
 def _in_notes(field: str, plan: dict[str, Any]) -> bool:

@@ -25,9 +25,7 @@ def small(name: str, root: Path, **changes: Any) -> Config:
     if isinstance(backbone, AmcCnn):
         # That network needs 12 pixels, the digits have 8.
         backbone = ResNet(depth=18, width=8, embedding_size=16)
-    config = dataclasses.replace(
-        config, data=data, backbone=backbone, root=str(root), device="cpu", threads=1
-    )
+    config = dataclasses.replace(config, data=data, backbone=backbone, root=str(root), device="cpu", threads=1)
     if isinstance(config.method, MoCo):
         config = change(config, {"method.queue_size": 64, "monitor.neighbours": 10})
     if isinstance(config.method, PairContrastive):

@@ -9,7 +9,7 @@ from pipelines.scheduler import HalvingPerRecipe
 
 
 def make(decisions: list) -> HalvingPerRecipe:
-    return HalvingPerRecipe([1, 2, 4], 2, decisions.append)
+    return HalvingPerRecipe([1, 2, 4], 2, 4, decisions.append)
 
 
 def report(scheduler: HalvingPerRecipe, trial: str, recipe: str, epoch: int, accuracy: float) -> str:

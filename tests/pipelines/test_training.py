@@ -15,8 +15,9 @@ import torch
 from safetensors.torch import load_file
 
 from pipelines.config import ConfigurationError, change, to_dict
+from pipelines.files import hold
 from pipelines.judging import PROTOCOLS, evaluate_run
-from pipelines.runs import RunFolder, hold
+from pipelines.runs import RunFolder
 from pipelines.training import train
 
 from .small import small
@@ -93,7 +94,7 @@ def test_another_configuration_and_a_second_writer_are_refused(data_root: Path, 
     with pytest.raises(ConfigurationError, match="another configuration"):
         train(dataclasses.replace(config, seed=7), tmp_path)
     code = (
-        "import sys, time, pathlib; from pipelines.runs import hold\n"
+        "import sys, time, pathlib; from pipelines.files import hold\n"
         "with hold(pathlib.Path(sys.argv[1]), ''): print('held', flush=True); time.sleep(60)"
     )
     holder = subprocess.Popen([sys.executable, "-c", code, str(folder.path)], stdout=subprocess.PIPE, text=True)
