@@ -28,7 +28,12 @@ _MOST_ROUNDS = 1000
 
 
 def sample_radial(
-    kappa_B: Tensor, dim: int, num_draws: int, generator: torch.Generator | None = None, sampler: str = "exact"
+    kappa_B: Tensor,
+    dim: int,
+    num_draws: int,
+    generator: torch.Generator | None = None,
+    sampler: str = "exact",
+    validate_args: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Draw cos(phi) and sin(phi) of the angle between mean direction and sample, differentiable in kappa.
 
@@ -38,6 +43,7 @@ def sample_radial(
         num_draws: S, draws per concentration.
         generator: source of randomness, on the device of kappa_B.
         sampler: "exact", or "published" for the behaviour of the vMF paper's code (biased, see `_published`).
+        validate_args: check kappa's values; default: on the CPU only. Unchecked, nan gives nan.
 
     Returns:
         cos_SB, sin_SB: (S, B) each, dtype of kappa_B (float32 for half precision).
@@ -50,7 +56,7 @@ def sample_radial(
     check_at_least("dim", dim, 2)
     check_at_least("num_draws", num_draws, 0)
     check_choice("sampler", sampler, SAMPLERS)
-    check_concentration("kappa_B", kappa_B)
+    check_concentration("kappa_B", kappa_B, validate_args)
     dtype = torch.float64 if kappa_B.dtype == torch.float64 else torch.float32
     if sampler == "published":
         return _published(kappa_B.to(dtype), dim, num_draws, generator)

@@ -167,7 +167,7 @@ class VonMisesFisher(Distribution):
         shape = self._extended_shape(torch.Size(sample_shape))
         num_draws = math.prod(sample_shape)
         kappa_B = self.concentration.reshape(-1)
-        cos_SB, sin_SB = sample_radial(kappa_B, self.dim, num_draws, generator, sampler)
+        cos_SB, sin_SB = sample_radial(kappa_B, self.dim, num_draws, generator, sampler, self._validate_args)
         loc = self.loc.expand(shape)
         tangents = random_tangents(loc, generator) if sampler == "exact" else householder_tangents(loc, generator)
         return cos_SB.reshape(shape[:-1])[..., None] * loc + sin_SB.reshape(shape[:-1])[..., None] * tangents

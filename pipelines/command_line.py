@@ -21,10 +21,9 @@ def parse(cls: type[A], arguments: list[str], command: str, default: A | None = 
 
     Raises `ConfigurationError` with one sentence for every unknown option, and for a value of the wrong type.
     """
-    settings: dict[str, Any] = {
-        "prog": f"hyperspherical {command}",
-        "config": (tyro.conf.AvoidSubcommands, tyro.conf.FlagConversionOff),
-    }
+    # The fields of a configuration take True and False as values; a command's own switches are flags.
+    switches = tyro.conf.FlagCreatePairsOff if default is None else tyro.conf.FlagConversionOff
+    settings: dict[str, Any] = {"prog": f"hyperspherical {command}", "config": (tyro.conf.AvoidSubcommands, switches)}
     if default is not None:
         settings["default"] = default
     stderr = io.StringIO()
@@ -57,13 +56,17 @@ def options_of(cls: type[Any], settings: dict[str, Any]) -> list[str]:
 
 
 def first_sentence(box: str) -> str:
-    """The message inside one of tyro's framed errors, on one line."""
-    lines = [line.strip("│ ").strip() for line in box.splitlines()]
-    kept: list[str] = []
-    for line in lines:
-        if line.startswith(("╭", "╰")):
-            continue
-        if line.startswith("─"):
-            break
-        kept.append(line)
-    return " ".join(kept).removeprefix("Error parsing ").rstrip(".") or "the arguments cannot be read"
+    """The message inside one of tyro's framed errors, on one line.
+
+    A frame is a title, the message, and hints, each closed by a ruled line; in a terminal the title is in the first one.
+    """
+    sections: list[list[str]] = [[]]
+    for line in box.splitlines():
+        text = line.strip("│ ")
+        if text.strip("─-╭╮╰╯") == "" or text.startswith("╭"):
+            sections.append([])
+        else:
+            sections[-1].append(text)
+    filled = [" ".join(section) for section in sections if section]
+    message = filled[0] if "╭" in box or len(filled) == 1 else filled[1]
+    return message.removeprefix("Error parsing ").rstrip(".")

@@ -45,7 +45,7 @@ class PrepareArguments:
 
     dataset: tyro.conf.Positional[str] = ""
     """Name of the data set."""
-    list: Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(name="list")] = False
+    list: bool = False
     """List the data sets instead."""
     root: str = ROOT
     """Folder of the prepared data sets."""
@@ -54,9 +54,9 @@ class PrepareArguments:
 
 
 def prepare(arguments: list[str]) -> int:
-    if arguments == ["--list"]:
-        return list_datasets()
     given = parse(PrepareArguments, arguments, "prepare")
+    if given.list:
+        return list_datasets()
     if not given.dataset:
         raise ConfigurationError(["prepare needs the name of a data set; `hyperspherical prepare --list` lists them"])
     from data_prep.prepare import prepare as prepare_dataset

@@ -51,7 +51,7 @@ def test_every_trial_is_accounted_for(finished: Path) -> None:
 def test_each_objective_has_its_own_bracket_and_a_best_trial(finished: Path) -> None:
     plan = Plan.read(finished)
     best = json.loads((finished / "best.json").read_text())
-    assert set(best) == set(plan.recipes)
+    assert set(best["recipes"]) == set(plan.recipes)
     first_rung = [decision for decision in read_decisions(finished) if decision["epoch"] == 1]
     for member in plan.recipes:
         assert next(d["cutoff"] for d in first_rung if d["recipe"] == member) is None
