@@ -1,0 +1,1 @@
+"""Measurements against named alternatives and limits; never part of the tests."""

@@ -1,0 +1,25 @@
+"""From the name of a command to its function, and from exceptions to exit codes."""
+
+from data_prep.beton import BetonError
+
+from .command_line import Failure
+from .commands import COMMANDS, fail, usage
+from .config import ConfigurationError, nearest
+
+
+def run(arguments: list[str]) -> int:
+    """Runs one command: 0 is success, 2 a wrong use, 1 a failed run; faults are one line each on stderr."""
+    if not arguments or arguments[0] in ("--help", "-h"):
+        print(usage())
+        return 0 if arguments else 2
+    name, *rest = arguments
+    if name not in COMMANDS:
+        return fail(2, [f"there is no command {name!r}{nearest(name, list(COMMANDS)) or '; --help lists all'}"])
+    try:
+        return COMMANDS[name](rest)
+    except ConfigurationError as error:
+        return fail(2, error.faults)
+    except (Failure, BetonError) as error:
+        return fail(1, [str(error)])
+    except KeyboardInterrupt:
+        return fail(130, ["interrupted; the same command continues where this one stopped"])
