@@ -58,7 +58,7 @@ def options_of(cls: type[Any], settings: dict[str, Any]) -> list[str]:
 def first_sentence(box: str) -> str:
     """The message inside one of tyro's framed errors, on one line.
 
-    A frame is a title, the message, and hints, each closed by a ruled line; in a terminal the title is in the first one.
+    A frame is a title, the message, and hints, each closed by a ruled line; in a terminal the title is in the line.
     """
     sections: list[list[str]] = [[]]
     for line in box.splitlines():

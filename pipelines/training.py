@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 
+from hyperspherical.gather import convert_batch_norm
 from hyperspherical.methods import Progress
 
 from .accelerator import hardware, seed_step, start_accelerator, versions
@@ -63,7 +64,10 @@ class Training:
     def __init__(self, config: Config, folder: RunFolder, accelerator: Accelerator, data: RunData) -> None:
         seed_step(config.seed, 0, 0, 0, accelerator.device)
         self.config, self.folder, self.accelerator, self.data = config, folder, accelerator, data
-        self.method = config.method.build(config.backbone, data.num_classes, data.image_shape).to(accelerator.device)
+        method = config.method.build(config.backbone, data.num_classes, data.image_shape)
+        self.method = method.to(accelerator.device)
+        if config.synchronize_batch_norm:
+            convert_batch_norm(self.method)
         self.optimizer = build_optimizer(self.method, config.optimizer)
         self.schedule = build_schedule(self.optimizer, config.schedule, config.epochs)
         self.history: list[Record] = []

@@ -96,6 +96,8 @@ class Config:
     """Automatic mixed precision; auto is bf16 on a GPU that has it, else none."""
     workers: Count = 1
     """Processes that share each batch, under Ray Train when there are several."""
+    synchronize_batch_norm: bool = False
+    """Take batch statistics over all workers, so that several train as one would."""
     threads: Count | None = None
     """CPU threads of each worker; None leaves PyTorch's choice."""
 
@@ -110,6 +112,8 @@ class Config:
             found.append(f"data.train_views give {views} views, {allowed}")
         if isinstance(self.method, MoCo) and isinstance(self.monitor, Classification):
             found.append("monitor is Classification, allowed for MoCo is NearestNeighbours: it has no classifier")
+        if self.synchronize_batch_norm and get(self, "backbone.batch_norm_splits", 1) > 1:
+            found.append("synchronize_batch_norm is True, allowed with backbone.batch_norm_splits above 1 is False")
         return found
 
 
