@@ -81,7 +81,7 @@ class Plan:
             raise ValueError(f"rank should lie in 0..world-1, found rank {rank} of world {world}")
         if batch_size < 1:
             raise ValueError(f"batch_size should be at least 1, found {batch_size}")
-        if not isinstance(order, Episodes) and batch_size % world:
+        if isinstance(order, Shuffled) and batch_size % world:
             raise ValueError(f"batch_size counts all workers and should divide by {world} of them, found {batch_size}")
         self.order, self.ids_N, self.batch_size, self.drop_last = order, ids_N, batch_size, drop_last
         self.rank, self.world, self.seed = rank, world, seed
@@ -101,7 +101,7 @@ class Plan:
         if isinstance(self.order, Episodes):
             return self.order.episodes
         if isinstance(self.order, Sequential):
-            return -(-len(range(self.rank, len(self.ids_N), self.world)) // (self.batch_size // self.world))
+            return -(-len(range(self.rank, len(self.ids_N), self.world)) // self._local_size)
         whole, rest = divmod(len(self.ids_N), self.batch_size)
         return whole if self.drop_last or rest == 0 else whole + 1
 
@@ -109,7 +109,7 @@ class Plan:
         """This worker's batches of an epoch."""
         if isinstance(self.order, Sequential):
             mine_N = np.arange(self.rank, len(self.ids_N), self.world, dtype=np.int64)
-            local = self.batch_size // self.world
+            local = self._local_size
             return [self._share(mine_N[start : start + local]) for start in range(0, len(mine_N), local)]
         if isinstance(self.order, Episodes):
             return self._episodes(epoch, self.order)
@@ -121,6 +121,11 @@ class Plan:
             first, last = (len(batch_B) * worker // self.world for worker in (self.rank, self.rank + 1))
             shares.append(Share(self.ids_N[batch_B[first:last]], np.arange(start + first, start + last)))
         return shares
+
+    @property
+    def _local_size(self) -> int:
+        """Images in a batch of a sequential pass, whose shards need not be of equal size."""
+        return max(1, self.batch_size // self.world)
 
     def _share(self, positions_B: NDArray[np.int64]) -> Share:
         return Share(self.ids_N[positions_B], positions_B)

@@ -96,6 +96,13 @@ def gather_objects(value: T) -> list[T]:
     return values
 
 
+def broadcast_buffers(module: nn.Module) -> None:
+    """Gives every rank the buffers of rank 0, so that all of them evaluate the same model."""
+    if world_size() > 1:
+        for buffer in module.buffers():
+            dist.broadcast(buffer, 0)
+
+
 class SynchronizedBatchNorm(nn.modules.batchnorm._BatchNorm):
     """Batch norm over the rows of all ranks, on any device that the group's backend serves (torch's is GPU only).
 

@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PINS = [ROOT / "pyproject.toml", ROOT / "packaging" / "constraints.txt", ROOT / "packaging" / "ffcv" / "opencv4.pc"]
+INSTALLERS = ["pip==26.3", "uv==0.13.8"]
 FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 
 
@@ -86,9 +87,9 @@ def install_python_packages() -> None:
         return
     start = time.monotonic()
     say("creating .venv and installing the pinned packages (about 3 GB to download the first time)")
-    if not (VENV / "bin" / "python").exists():
-        run([sys.executable, "-m", "venv", str(VENV)])
-    run([str(VENV / "bin" / "pip"), "install", "--quiet", "--upgrade", "pip", "uv"])
+    if not (VENV / "bin" / "pip").exists():
+        run([sys.executable, "-m", "venv", "--clear", str(VENV)])
+    run([str(VENV / "bin" / "pip"), "install", "--quiet", *INSTALLERS])
     # Without compiled bytecode every Ray worker would compile torch anew.
     install = ["pip", "install", "--quiet", "--compile-bytecode", "-c", "packaging/constraints.txt", "-e", ".[dev]"]
     pkg_config_path = os.pathsep.join(

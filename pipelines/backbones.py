@@ -139,7 +139,7 @@ class SplitBatchNorm2d(nn.BatchNorm2d):
         self.splits = splits
 
     def forward(self, input: Tensor) -> Tensor:
-        if not self.training:
+        if not self.training or not self.track_running_stats:
             return super().forward(input)
         batch, channels, height, width = input.shape
         _require(

@@ -152,8 +152,8 @@ class TuneArguments:
     """Folder of the prepared data sets."""
     sweep: str | None = None
     """Folder of the search; by default runs/sweeps/<study>-<digits of the plan>."""
-    seed: int = 1234
-    """Of every trial."""
+    seed: int | None = None
+    """Of every trial; by default the recipe's."""
 
 
 def tune(arguments: list[str]) -> int:
@@ -161,6 +161,8 @@ def tune(arguments: list[str]) -> int:
     from . import tuning
 
     if given.resume:
+        if given != TuneArguments(resume=given.resume):
+            raise ConfigurationError(["--resume takes no other options: a search continues with the plan it has"])
         sweep = Path(given.resume)
         tuning.resume(sweep)
     else:
@@ -169,21 +171,25 @@ def tune(arguments: list[str]) -> int:
         plan = tuning.plan_of(given)
         if given.plan:
             return tuning.print_plan(plan)
-        sweep = Path(given.sweep) if given.sweep else Path("runs/sweeps") / f"{given.study}-{tuning.plan_digest(plan)}"
+        sweep = Path(given.sweep) if given.sweep else Path("runs/sweeps") / f"{plan.study}-{tuning.plan_digest(plan)}"
         tuning.start(plan, sweep)
     return tuning.conclude(sweep)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateArguments:
-    """Measure a trained run on a split it was not selected on."""
+    """Measure a trained run."""
 
     run: tyro.conf.Positional[str]
     """Folder of the run."""
-    protocols: tuple[str, ...] = ("classification",)
-    """What is measured: classification, neighbours."""
+    protocols: tuple[str, ...] = ()
+    """What is measured: classification, neighbours; by default what the run itself monitors."""
     split: str = "test"
-    """Which images: test or validation."""
+    """Which images: test, or validation, on which most runs were selected."""
+    device: str | None = None
+    """Another device than the run's: cpu or cuda."""
+    root: str | None = None
+    """Another folder of the prepared data sets than the run's."""
 
 
 def evaluate(arguments: list[str]) -> int:
@@ -196,7 +202,8 @@ def evaluate(arguments: list[str]) -> int:
         faults.append(f"split is {given.split!r}, allowed is test or validation")
     if faults:
         raise ConfigurationError(faults)
-    metrics = evaluate_run(Path(given.run), given.split, [PROTOCOLS[name] for name in given.protocols])
+    evaluators = [PROTOCOLS[name] for name in given.protocols]
+    metrics = evaluate_run(Path(given.run), given.split, evaluators, device=given.device, root=given.root)
     for metric in metrics:
         measured_on = f"{metric.data}, {metric.n} images, seed {metric.seed}"
         print(f"{metric.name:26} {metric.value:8.4f}  {measured_on}: {metric.protocol}")

@@ -24,6 +24,7 @@ class RunData:
     def __init__(self, config: Config, rank: int, world: int, device: torch.device) -> None:
         self.config, self.rank, self.world, self.device = config, rank, world, device
         self.opened: list[loading.Loader] = []
+        self.sequential: dict[str, loading.Loader] = {}
         order = config.data.order
         if isinstance(order, Episodes):
             episodes = loading.Episodes(order.classes, order.images_per_class, order.per_epoch)
@@ -54,8 +55,10 @@ class RunData:
         yield from loader.epoch(0)
 
     def _sequential(self, split: str) -> loading.Loader:
-        data = self.config.data
-        return self._loader(split, loading.Sequential(), data.evaluation_batch_size, ((data.evaluation_view, 1),))
+        if split not in self.sequential:
+            size, views = self.config.data.evaluation_batch_size, ((self.config.data.evaluation_view, 1),)
+            self.sequential[split] = self._loader(split, loading.Sequential(), size, views)
+        return self.sequential[split]
 
     def _loader(
         self,

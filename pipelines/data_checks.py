@@ -14,20 +14,23 @@ def check_dataset(name: str) -> None:
 
 
 def check_data(data: DataConfig) -> None:
-    """Raises `ConfigurationError` for a data set or an augmentation preset that does not exist."""
+    """Raises `ConfigurationError` for a data set, labels or augmentation presets that do not exist."""
     from data_prep.augment import PRESETS
+    from data_prep.catalogue import entry
 
     check_dataset(data.name)
+    found = []
     named = [*(preset for preset, _ in data.train_views), data.evaluation_view]
-    faults = [
-        f"there is no augmentation preset {preset!r}{nearest(preset, list(PRESETS)) or f'; allowed: {sorted(PRESETS)}'}"
-        for preset in dict.fromkeys(named)
-        if preset not in PRESETS
-    ]
-    faults += [
-        f"data.train_views has {count} views of {preset}, allowed is at least 1"
-        for preset, count in data.train_views
-        if count < 1
-    ]
-    if faults:
-        raise ConfigurationError(faults)
+    for preset in dict.fromkeys(named):
+        if preset not in PRESETS:
+            close = nearest(preset, list(PRESETS)) or f"; allowed: {', '.join(PRESETS)}"
+            found.append(f"there is no augmentation preset {preset!r}{close}")
+    for preset, count in data.train_views:
+        if count < 1:
+            found.append(f"data.train_views has {count} views of {preset}, allowed is at least 1")
+    try:
+        entry(data.name).classes_of(data.labels)
+    except ValueError as error:
+        found.append(f"data.labels: {error}")
+    if found:
+        raise ConfigurationError(found)

@@ -1,5 +1,7 @@
 """From the name of a command to its function, and from exceptions to exit codes."""
 
+import os
+
 from data_prep.beton import BetonError
 
 from .command_line import Failure
@@ -21,5 +23,10 @@ def run(arguments: list[str]) -> int:
         return fail(2, error.faults)
     except (Failure, BetonError) as error:
         return fail(1, [str(error)])
+    except ValueError as error:
+        # Sentences of the lower floors about values that no configuration check could know.
+        if os.environ.get("HYPERSPHERICAL_DEBUG"):
+            raise
+        return fail(2, [f"{error} (HYPERSPHERICAL_DEBUG=1 shows where)"])
     except KeyboardInterrupt:
         return fail(130, ["interrupted; the same command continues where this one stopped"])

@@ -22,6 +22,12 @@ def hold(folder: Path, refusal: str) -> Iterator[None]:
         yield
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Removes what `replace_file` could not finish because its process was killed; for the folder's holder."""
+    for temporary in folder.glob(".*.[0-9]*"):
+        temporary.unlink(missing_ok=True)
+
+
 def write_json(path: Path, values: Any) -> None:
     """Writes a JSON file that is whole or absent."""
     replace_file(path, lambda temporary: temporary.write_text(json.dumps(values, indent=2) + "\n"))

@@ -9,7 +9,7 @@ from torch.nn.functional import normalize
 
 from hyperspherical.methods import Method
 
-from .config import ConfigurationError
+from .config import ConfigurationError, MoCo, change
 from .evaluation import Classification, EvaluationData, Evaluator, Metric, NearestNeighbours, collect
 from .files import replace_file, write_json
 from .runs import RunFolder
@@ -21,11 +21,14 @@ PROTOCOLS: dict[str, Evaluator] = {
 """What `evaluate --protocols` can name."""
 
 
-def evaluate_run(path: Path, split: str, evaluators: list[Evaluator]) -> list[Metric]:
+def evaluate_run(
+    path: Path, split: str, evaluators: list[Evaluator] | None = None, **changes: str | None
+) -> list[Metric]:
     """Runs the evaluators on a split, adds their metrics to the run's evaluations.json and returns them.
 
-    Classification leaves its predictions in <split>_outputs.npz for the report. Raises `ConfigurationError` if the
-    folder holds no trained weights.
+    Without evaluators, the run's own monitor is run. `changes` are fields of the configuration that say where to run:
+    `device` and `root`. Classification leaves its predictions in <split>_outputs.npz for the report. Raises
+    `ConfigurationError` if the folder holds no trained weights or the method has no classifier to measure.
     """
     from safetensors.torch import load_file
 
@@ -35,17 +38,23 @@ def evaluate_run(path: Path, split: str, evaluators: list[Evaluator]) -> list[Me
     folder = RunFolder(path)
     if not folder.model_file.exists():
         raise ConfigurationError([f"{path} is not the folder of a trained run: it has no {folder.model_file.name}"])
-    config = dataclasses.replace(folder.config(), workers=1)
+    given = {name: value for name, value in changes.items() if value is not None}
+    config = change(folder.config(), given | {"workers": 1})
+    evaluators = evaluators or [config.monitor]
+    classifies = any(isinstance(evaluator, Classification) for evaluator in evaluators)
+    if classifies and isinstance(config.method, MoCo):
+        raise ConfigurationError(["classification cannot be measured of MoCo, which has no classifier: try neighbours"])
     accelerator = start_accelerator(config)
     with open_data(config, accelerator) as data:
         method = config.method.build(config.backbone, data.num_classes, data.image_shape)
         method.load_state_dict(load_file(folder.model_file))
         method.to(accelerator.device).eval()
-        seen = data.evaluation(split, bank_split=config.data.train_split)
+        # Validation images must not be their own neighbours, though the full training set holds them.
+        seen = data.evaluation(split, bank_split="train" if split == "validation" else config.data.train_split)
         metrics = [metric for evaluator in evaluators for metric in evaluator.run(method, seen)]
-        if any(isinstance(evaluator, Classification) for evaluator in evaluators):
+        record(folder, metrics)
+        if classifies:
             write_outputs(folder.path / f"{split}_outputs.npz", method, seen)
-    record(folder, metrics)
     return metrics
 
 

@@ -6,11 +6,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .config import ArcFace, Config, ConfigurationError, RampUpDown, change, from_dict, get, to_dict, validate
+from .config import (
+    ArcFace,
+    Config,
+    ConfigurationError,
+    RampUpDown,
+    change,
+    field_names,
+    from_dict,
+    get,
+    nearest,
+    to_dict,
+    validate,
+)
 from .files import write_json
 from .recipes import Study, recipe
 
 ORDER_SEED = 0
+DECIDED_BY_SEARCH = ("recipe", "epochs", "root", "device", "workers", "threads")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +73,9 @@ class Plan:
         """Raises `ConfigurationError` if the folder holds no plan."""
         try:
             values = json.loads((sweep / "plan.json").read_text())
-        except (OSError, ValueError):
+            return Plan(**{**values, "trials": [Trial(**trial) for trial in values["trials"]]})
+        except (OSError, ValueError, TypeError, KeyError):
             raise ConfigurationError([f"{sweep} is not the folder of a search: it has no readable plan.json"]) from None
-        return Plan(**{**values, "trials": [Trial(**trial) for trial in values["trials"]]})
 
 
 def make_plan(
@@ -86,20 +99,32 @@ def make_plan(
     notes: list[str] = []
     base: dict[str, Config] = {}
     for member in study.recipes:
-        published = recipe(member)
-        base[member], scaled = shorten(published, epochs or published.epochs)
+        base[member], scaled = shorten(recipe(member), epochs or recipe(member).epochs)
+        if base[member].data.validation_split == "test":
+            # The paper watches the test set; a search that selects on it would be worth nothing.
+            base[member] = change(base[member], {"data.train_split": "train", "data.validation_split": "validation"})
+            scaled.append("trains on 85 % of the training images and selects on the rest, not on the test set")
         threads = max(1, int(cpus_per_trial))
         base[member] = change(base[member], {"early_stop_epochs": None, "threads": threads, **common})
         notes += [f"{member}: {note}" for note in scaled]
-    trials = []
+    check_grid(study, base)
     # In the grid's own order, good values might come last, and a trial that beats all before it is never stopped.
     points = random.Random(ORDER_SEED).sample(study.points(), len(study.points()))
+    trials: list[Trial] = []
+    faults: list[str] = []
     for number, point in enumerate(points):
         for member in study.recipes:
-            changes = {field: value for field, value in point.items() if get(base[member], field) is not None}
+            changes = {field: value for field, value in point.items() if applies(field, base[member])}
             trial = Trial(trial=f"{member.split('/')[-1]}-{number:03d}", recipe=member, changes=changes)
-            validate(change(base[member], changes))
+            if any(known.recipe == member and known.changes == changes for known in trials):
+                continue
             trials.append(trial)
+            try:
+                validate(change(base[member], changes))
+            except ConfigurationError as error:
+                faults += [f"{trial.trial}: {fault}" for fault in error.faults]
+    if faults:
+        raise ConfigurationError(faults)
     length = max(config.epochs for config in base.values())
     return Plan(
         study=name,
@@ -120,6 +145,25 @@ def make_plan(
     )
 
 
+def check_grid(study: Study, base: dict[str, Config]) -> None:
+    """Raises `ConfigurationError` for fields that no recipe has, and for those that the search itself decides."""
+    known = sorted({field for config in base.values() for field in field_names(config)})
+    faults = []
+    for field in study.grid:
+        if field not in known:
+            faults.append(f"the grid's {field} is no field of any recipe{nearest(field, known)}")
+        elif field in DECIDED_BY_SEARCH:
+            faults.append(f"the grid's {field} cannot vary: the search decides it")
+    if faults:
+        raise ConfigurationError(faults)
+
+
+def applies(field: str, config: Config) -> bool:
+    """Whether a field of the grid means anything for a recipe; a temperature's rate does not without a temperature."""
+    is_absent_rate = field == "optimizer.temperature_learning_rate" and get(config, field) is None
+    return field in field_names(config) and not is_absent_rate
+
+
 def rungs(grace_epochs: int, epochs: int, reduction_factor: int) -> list[int]:
     """The epochs at which successive halving compares trials: grace, grace r, grace r^2, ..., up to the last epoch."""
     found = [grace_epochs]
@@ -132,7 +176,7 @@ def shorten(config: Config, epochs: int, given: frozenset[str] = frozenset()) ->
     """The configuration for a run of `epochs`, and a sentence for each length that was scaled with it.
 
     Ramps keep their share of the run. ArcFace's epochs without margin, which the papers count against runs of hundreds
-    of epochs, take at most a quarter of the run. Fields in `given` were asked for and stay.
+    of epochs, take at most a quarter of the run (and one epoch of two or three). Fields in `given` stay as they are.
     """
     changes: dict[str, Any] = {"epochs": epochs}
     share = epochs / config.epochs
@@ -142,7 +186,7 @@ def shorten(config: Config, epochs: int, given: frozenset[str] = frozenset()) ->
                 changes[field] = max(1, round(length * share))
     if isinstance(get(config, "method.objective"), ArcFace):
         field = "method.objective.margin_free_epochs"
-        changes[field] = min(get(config, field), max(1, epochs // 4))
+        changes[field] = min(get(config, field), max(1, epochs // 4) if epochs > 1 else 0)
     changes = {field: value for field, value in changes.items() if field not in given and value != get(config, field)}
     notes = [
         f"{field} is {value} here and {get(config, field)} in the paper, because this run has {epochs} epochs"

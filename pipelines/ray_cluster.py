@@ -15,6 +15,11 @@ def connect() -> None:
     if ray.is_initialized():
         return
     options: dict[str, Any] = {"log_to_driver": bool(os.environ.get("HYPERSPHERICAL_RAY_LOGS"))}
-    if not os.environ.get("RAY_ADDRESS"):
+    if not joined_cluster():
         options |= {"include_dashboard": False, "num_cpus": os.cpu_count()}
     ray.init(logging_level=logging.ERROR, **options)
+
+
+def joined_cluster() -> bool:
+    """Whether this process is part of a cluster that was there before it, and that may grow."""
+    return bool(os.environ.get("RAY_ADDRESS"))

@@ -11,13 +11,10 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .config import Config, ConfigurationError, identity, load, to_dict
-from .files import hold, read_lines, replace_file, write_json
-
-if TYPE_CHECKING:
-    import torch
+from .files import hold, read_lines, remove_leftovers, replace_file, write_json
 
 Record = dict[str, Any]
 """One line of metrics.jsonl."""
@@ -80,35 +77,34 @@ class RunFolder:
             yield
             return
         with hold(self.path, f"another process is writing {self.path}: wait for it, or give another folder"):
+            remove_leftovers(self.path)
             yield
 
-    def save_epoch(self, state: dict[str, Any], history: list[Record], weights: dict[str, Any] | None) -> None:
-        """Records a finished epoch. `weights` are the selected weights if this epoch has new ones.
-
-        The order makes every interruption harmless: the state counts the epoch only after its weights are there, and a
-        repeated epoch gives the same weights again.
-        """
+    def write_state(self, state: dict[str, Any]) -> None:
+        """Records a finished epoch: what a run continues from. The other files follow from it."""
         import torch
+
+        replace_file(self.state_file, lambda temporary: torch.save(state, temporary))
+
+    def write_model(self, weights: dict[str, Any], epoch: int) -> None:
+        """Writes the selected weights."""
         from safetensors.torch import save_file
 
-        if weights is not None:
-            metadata = {"config": self.config_file.read_text(), "epoch": str(history[-1]["epoch"])}
-            tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-            replace_file(self.model_file, lambda temporary: save_file(tensors, temporary, metadata))
-        replace_file(self.state_file, lambda temporary: torch.save(state, temporary))
-        self.write_history(history)
+        metadata = {"config": self.config_file.read_text(), "epoch": str(epoch)}
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+        replace_file(self.model_file, lambda temporary: save_file(tensors, temporary, metadata))
 
     def write_history(self, history: list[Record]) -> None:
         lines = "".join(json.dumps(record) + "\n" for record in history)
         replace_file(self.metrics_file, lambda temporary: temporary.write_text(lines))
 
-    def read_state(self, device: "torch.device") -> dict[str, Any] | None:
-        """What `save_epoch` wrote last, or None."""
+    def read_state(self) -> dict[str, Any] | None:
+        """What `write_state` wrote last, on the CPU, or None."""
         if not self.state_file.exists():
             return None
         import torch
 
-        return torch.load(self.state_file, map_location=device, weights_only=True)
+        return torch.load(self.state_file, map_location="cpu", weights_only=True)
 
     def finish(self, summary: Record) -> None:
         write_json(self.summary_file, summary)

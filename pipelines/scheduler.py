@@ -32,27 +32,33 @@ class HalvingPerRecipe(FIFOScheduler):
         self.last_epoch = last_epoch
         self.on_decision = on_decision
         self.visits: dict[tuple[str, int], dict[str, float]] = {}
+        self.stopped: set[str] = set()
 
-    def replay(self, trial: str, recipe: str, curve: list[float]) -> None:
-        """Enters the accuracies that a trial reached in an earlier session, without deciding anything."""
-        for epoch, accuracy in enumerate(curve, start=1):
-            if epoch in self.rungs:
-                self.visits.setdefault((recipe, epoch), {})[trial] = accuracy
+    def replay(self, decision: Decision) -> None:
+        """Enters a decision of an earlier session."""
+        self.visits.setdefault((decision["recipe"], decision["epoch"]), {})[decision["trial"]] = decision["accuracy"]
+        if decision["stopped"]:
+            self.stopped.add(decision["trial"])
 
     def decide(self, trial: str, recipe: str, epoch: int, accuracy: float) -> bool:
         """Whether a trial that has just reached `accuracy` must stop."""
         visits = self.visits.setdefault((recipe, epoch), {})
         if epoch not in self.rungs or trial in visits:
-            return False
+            return trial in self.stopped
         share = 100 * (1 - 1 / self.reduction_factor)
         cutoff = float(np.percentile(list(visits.values()), share)) if visits else None
         visits[trial] = accuracy
         stopped = cutoff is not None and accuracy < cutoff and epoch < self.last_epoch
+        if stopped:
+            self.stopped.add(trial)
         decision = {"trial": trial, "recipe": recipe, "epoch": epoch, "accuracy": accuracy}
         self.on_decision(decision | {"cutoff": cutoff, "stopped": stopped})
         return stopped
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
         job = trial.config["job"]
+        if result.get("diverged"):
+            # It ends by itself, and an accuracy of 0 would lower the cutoff for all that follow.
+            return TrialScheduler.CONTINUE
         stops = self.decide(job["trial"], job["recipe"], result["epoch"], result["accuracy"])
         return TrialScheduler.STOP if stops else TrialScheduler.CONTINUE

@@ -20,7 +20,7 @@ from typing import Any
 from .config import Config, ConfigurationError, from_dict, to_dict
 from .files import hold, read_lines, replace_file, write_json
 from .plan import Plan, Trial
-from .ray_cluster import connect
+from .ray_cluster import connect, joined_cluster
 from .runs import Record, RunFolder
 from .scheduler import Decision, HalvingPerRecipe
 
@@ -47,6 +47,7 @@ def continue_search(sweep: Path) -> None:
     with hold(sweep, f"another process is running the search in {sweep}: wait for it"):
         search = Search(plan, sweep)
         if search.waiting:
+            search.catch_up()
             search.run()
 
 
@@ -55,15 +56,27 @@ class Search:
 
     def __init__(self, plan: Plan, sweep: Path) -> None:
         self.plan, self.sweep = plan, sweep
-        stopped = {decision["trial"] for decision in read_decisions(sweep) if decision["stopped"]}
+        self.decisions = sweep / "decisions.jsonl"
+        self.scheduler = HalvingPerRecipe(plan.rungs, plan.reduction_factor, plan.epochs, self.note_decision)
+        for decision in read_lines(self.decisions):
+            self.scheduler.replay(decision)
         self.waiting = [
-            trial for trial in plan.trials if trial.trial not in stopped and self.folder(trial).summary() is None
+            trial
+            for trial in plan.trials
+            if trial.trial not in self.scheduler.stopped and self.folder(trial).summary() is None
         ]
         self.over = len(plan.trials) - len(self.waiting)
-        self.scheduler = HalvingPerRecipe(plan.rungs, plan.reduction_factor, plan.epochs, self.note_decision)
-        for trial in plan.trials:
-            curve = [record["accuracy"] for record in self.folder(trial).records()]
-            self.scheduler.replay(trial.trial, trial.recipe, curve)
+
+    def catch_up(self) -> None:
+        """Decides about epochs that a session recorded and was killed before it could judge."""
+        lines = "".join(json.dumps(decision) + "\n" for decision in read_lines(self.decisions))
+        # Without the line that the kill may have cut short.
+        replace_file(self.decisions, lambda temporary: temporary.write_text(lines))
+        for trial in self.waiting:
+            for record in self.folder(trial).records():
+                self.scheduler.decide(trial.trial, trial.recipe, record["epoch"], record["accuracy"])
+        self.waiting = [trial for trial in self.waiting if trial.trial not in self.scheduler.stopped]
+        self.over = len(self.plan.trials) - len(self.waiting)
 
     def folder(self, trial: Trial) -> RunFolder:
         return RunFolder(self.sweep / "trials" / trial.trial)
@@ -72,6 +85,8 @@ class Search:
         """Gives the waiting trials to Ray Tune and returns when all of them are over."""
         # Every trial writes its own metrics.jsonl; Ray's table, CSV and event files would say it all again.
         os.environ |= {"TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1", "RAY_AIR_NEW_OUTPUT": "0"}
+        # An interruption must look like one here, and not like the end of the search.
+        os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
         from ray import tune
 
         from .search_progress import SearchProgress
@@ -80,6 +95,7 @@ class Search:
         resources = {"CPU": self.plan.cpus_per_trial, "GPU": self.plan.gpus_per_trial}
         slots = count_slots(resources)
         say(f"{len(self.waiting)} of {len(self.plan.trials)} trials to run, {slots} at a time")
+        self.epochs_before = {trial: len(self.folder(trial).records()) for trial in self.waiting}
         start = time.monotonic()
         tuner = tune.Tuner(
             tune.with_resources(run_trial, resources),
@@ -89,11 +105,13 @@ class Search:
                 name=datetime.now().strftime("%Y-%m-%d-%H-%M-%S"),
                 storage_path=str((self.sweep / "ray").resolve()),
                 verbose=0,
-                callbacks=[SearchProgress(self.plan, self.over)],
+                callbacks=[SearchProgress(self.plan, self.over, self.scheduler)],
             ),
         )
-        tuner.fit()
-        self.note_time(slots, time.monotonic() - start)
+        try:
+            tuner.fit()
+        finally:
+            self.note_session(slots, time.monotonic() - start)
 
     def job(self, trial: Trial) -> dict[str, Any]:
         """What the process of a trial needs to know."""
@@ -101,20 +119,22 @@ class Search:
         return {**vars(trial), "config": to_dict(self.plan.config(trial)), "folder": folder}
 
     def note_decision(self, decision: Decision) -> None:
-        with open(self.sweep / "decisions.jsonl", "a") as file:
+        with open(self.decisions, "a") as file:
             file.write(json.dumps(decision) + "\n")
 
-    def note_time(self, slots: int, seconds: float) -> None:
-        """Adds a session to timing.json; a session that was killed left no time behind."""
+    def note_session(self, slots: int, seconds: float) -> None:
+        """Adds this session to timing.json: only what was trained in a session counts against its slots."""
         file = self.sweep / "timing.json"
-        before = json.loads(file.read_text()) if file.exists() else {"wall_seconds": 0.0}
-        records = [record for trial in self.plan.trials for record in self.folder(trial).records()]
-        write_json(file, {
-            "wall_seconds": before["wall_seconds"] + seconds,
-            "slots": slots,
-            "train_seconds": sum(record["train_seconds"] for record in records),
-            "measure_seconds": sum(record["measure_seconds"] for record in records),
-        })  # fmt: skip
+        known = json.loads(file.read_text()) if file.exists() else {}
+        names = ("wall_seconds", "slot_seconds", "train_seconds", "measure_seconds")
+        total = {name: known.get(name, 0.0) for name in names} | {"slots": slots}
+        total["wall_seconds"] += seconds
+        total["slot_seconds"] += seconds * slots
+        for trial, before in self.epochs_before.items():
+            for record in self.folder(trial).records()[before:]:
+                total["train_seconds"] += record["train_seconds"]
+                total["measure_seconds"] += record["measure_seconds"]
+        write_json(file, total)
 
 
 def run_trial(config: dict[str, Any]) -> None:
@@ -128,7 +148,8 @@ def run_trial(config: dict[str, Any]) -> None:
     (folder / "error.txt").unlink(missing_ok=True)
 
     def report(record: Record) -> None:
-        tune.report({name: record[name] for name in ("epoch", "accuracy", "train_seconds")})
+        diverged = bool(record.get("diverged"))
+        tune.report({"epoch": record["epoch"], "accuracy": record["accuracy"], "diverged": diverged})
 
     try:
         train(from_dict(Config, job["config"]), folder, report)
@@ -138,17 +159,14 @@ def run_trial(config: dict[str, Any]) -> None:
         raise
 
 
-def read_decisions(sweep: Path) -> list[Decision]:
-    """Every visit to a rung so far; a line that an interruption cut short is left out."""
-    return read_lines(sweep / "decisions.jsonl")
-
-
 def count_slots(resources: dict[str, float]) -> int:
-    """How many trials fit into the cluster at once. Raises `ConfigurationError` if none does."""
+    """How many trials fit at once. Raises `ConfigurationError` if none does and the cluster cannot grow."""
     import ray
 
     available = ray.cluster_resources()
     slots = int(min(available.get(kind, 0.0) / amount for kind, amount in resources.items() if amount))
+    if slots < 1 and joined_cluster():
+        return 1
     if slots < 1:
         wanted = ", ".join(f"{amount:g} {kind}" for kind, amount in resources.items() if amount)
         raise ConfigurationError([f"a trial needs {wanted}, more than this cluster has"])

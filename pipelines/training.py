@@ -5,7 +5,8 @@
     epoch by epoch: train, measure, save   until the last epoch, the early stop, or a loss that is not finite
 
 A run that was interrupted at any moment and continued gives the same weights and metrics as one that was not, bit for
-bit on a CPU with a fixed number of threads: every random draw is keyed by (seed, epoch, step, worker).
+bit on a CPU with a fixed number of threads: every random draw is keyed by (seed, epoch, step, worker). Batches and
+augmentation are the same for any number of workers; draws inside a method (dropout, noise, vMF samples) are not.
 """
 
 import math
@@ -17,12 +18,13 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 
-from hyperspherical.gather import convert_batch_norm
+from hyperspherical.gather import broadcast_buffers, convert_batch_norm
 from hyperspherical.methods import Progress
 
 from .accelerator import hardware, seed_step, start_accelerator, versions
 from .config import Config
 from .data import RunData, open_data
+from .evaluation import OutputsNotFinite
 from .optimization import build_optimizer, build_schedule
 from .runs import Record, RunFolder
 
@@ -32,9 +34,9 @@ Report = Callable[[Record], None]
 class Diverged(Exception):
     """The loss was not finite; the message says where, and what came before."""
 
-    def __init__(self, epoch: int, step: int, losses: list[float]) -> None:
-        before = ", ".join(f"{value:.4g}" for value in losses[-6:-1]) or "none"
-        super().__init__(f"the loss is {losses[-1]} in epoch {epoch}, step {step}; the losses before it: {before}")
+    def __init__(self, loss: float, epoch: int, losses: list[float]) -> None:
+        before = ", ".join(f"{value:.4g}" for value in losses[-5:]) or "none"
+        super().__init__(f"the loss is {loss} in epoch {epoch}, step {len(losses) + 1}; the losses before it: {before}")
 
 
 def train(config: Config, path: Path, report: Report = lambda record: None) -> Record:
@@ -76,11 +78,16 @@ class Training:
 
     def resume_or_initialise(self) -> None:
         """Continues from the folder's state if there is one; only then hands the method to the workers' wrapper."""
-        if (state := self.folder.read_state(self.accelerator.device)) is not None:
+        if (state := self.folder.read_state()) is not None:
             self.method.load_state_dict(state["method"])
             self.optimizer.load_state_dict(state["optimizer"])
             self.schedule.load_state_dict(state["schedule"])
             self.history, self.best = state["history"], state["best"]
+            if self.accelerator.scaler is not None:
+                self.accelerator.scaler.load_state_dict(state["scaler"])
+            if self.accelerator.is_main_process and self.selected_epoch() == len(self.history):
+                # The interruption may have come between the state and the model file: the state has its weights.
+                self.folder.write_model(state["method"], len(self.history))
         else:
             self.method.initialise_from_data(self.data.initial_batches())
         self.wrapped_method, self.wrapped_optimizer = self.accelerator.prepare(self.method, self.optimizer)
@@ -94,7 +101,8 @@ class Training:
             self.schedule.start_epoch(epoch)
             try:
                 record = self.train_epoch(epoch) | self.measure()
-            except Diverged as divergence:
+            except (Diverged, OutputsNotFinite) as divergence:
+                # The second is met where the weights blew up in the last step of an epoch.
                 self.status = f"diverged: {divergence}"
                 return
             self.schedule.end_epoch(record["accuracy"])
@@ -114,9 +122,10 @@ class Training:
                 self.config.seed, epoch, step, self.accelerator.process_index, self.accelerator.device
             )
             output = self.wrapped_method(batch, progress, generator)
-            losses.append(self.accelerator.reduce(output.loss.detach(), "mean").item())
-            if not math.isfinite(losses[-1]):
-                raise Diverged(epoch + 1, step + 1, losses)
+            loss = self.accelerator.reduce(output.loss.detach(), "mean").item()
+            if not math.isfinite(loss):
+                raise Diverged(loss, epoch + 1, losses)
+            losses.append(loss)
             self.accelerator.backward(output.loss)
             self.wrapped_optimizer.step()
             self.wrapped_optimizer.zero_grad()
@@ -125,10 +134,11 @@ class Training:
             for name, value in output.logs.items():
                 logs.setdefault(name, []).append(value)
         seconds = time.perf_counter() - start
+        means = {name: self.accelerator.reduce(torch.stack(values).mean(), "mean") for name, values in logs.items()}
         return {
             "epoch": epoch + 1,
             "loss": math.fsum(losses) / len(losses),
-            **{name: torch.stack(values).mean().item() for name, values in logs.items()},
+            **{name: mean.item() for name, mean in means.items()},
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "train_seconds": seconds,
             "images_per_second": images / seconds,
@@ -137,6 +147,7 @@ class Training:
     def measure(self) -> Record:
         """The monitor's metrics on the validation split; its `accuracy` selects and stops."""
         start = time.perf_counter()
+        broadcast_buffers(self.method)
         self.method.eval()
         metrics = self.config.monitor.run(self.method, self.data.evaluation(self.config.data.validation_split))
         values: Record = {metric.name: metric.value for metric in metrics}
@@ -145,21 +156,27 @@ class Training:
     def save(self, record: Record) -> None:
         """Records the epoch; the selected weights are those of the best accuracy (the first of equals) or the last."""
         self.history.append(record)
-        improves = record["accuracy"] > self.best["accuracy"]
-        if improves:
+        if record["accuracy"] > self.best["accuracy"]:
             self.best = {"epoch": record["epoch"], "accuracy": record["accuracy"]}
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
-            selected = improves or self.config.selection == "last"
-            weights = self.method.state_dict()
+            scaler = self.accelerator.scaler
             state: dict[str, Any] = {
-                "method": weights,
+                "method": self.method.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
                 "schedule": self.schedule.state_dict(),
+                "scaler": scaler.state_dict() if scaler is not None else None,
                 "history": self.history,
                 "best": self.best,
             }
-            self.folder.save_epoch(state, self.history, weights if selected else None)
+            self.folder.write_state(state)
+            if self.selected_epoch() == record["epoch"]:
+                self.folder.write_model(state["method"], record["epoch"])
+            self.folder.write_history(self.history)
+
+    def selected_epoch(self) -> int:
+        """The epoch, counted from 1, whose weights are the result so far."""
+        return self.best["epoch"] if self.config.selection == "best" else len(self.history)
 
     def stops_early(self) -> bool:
         patience = self.config.early_stop_epochs
@@ -167,22 +184,19 @@ class Training:
 
     def finish(self) -> Record:
         """Writes the summary of a run that is over."""
-        last = self.history[-1] if self.history else self.best
         summary = {
             "recipe": self.config.recipe,
             "status": self.status,
             "epochs": len(self.history),
             "best_epoch": self.best["epoch"],
-            "selected_epoch": self.best["epoch"] if self.config.selection == "best" else last["epoch"],
-            "accuracy": self.best["accuracy"] if self.config.selection == "best" else last["accuracy"],
+            "selected_epoch": self.selected_epoch(),
+            "accuracy": self.history[self.selected_epoch() - 1]["accuracy"] if self.history else None,
             "split": f"{self.config.data.name} {self.config.data.validation_split}",
             "train_seconds": sum(record["train_seconds"] for record in self.history),
             "seed": self.config.seed,
             "versions": versions(),
             "hardware": hardware(self.accelerator),
         }
-        if not self.history:
-            summary["accuracy"] = None
         if self.accelerator.is_main_process:
             self.folder.write_history(self.history)
             self.folder.finish(summary)

@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from . import analysis
+from .command_line import Failure
 from .config import ConfigurationError, change, digest, nearest
 from .data_checks import check_data
-from .plan import Plan, make_plan
+from .plan import DECIDED_BY_SEARCH, Plan, make_plan
 from .recipes import RECIPES, STUDIES, Study, recipe
-from .search import continue_search, start_search
+from .search import Search, continue_search, start_search
 
 
 def plan_of(arguments: Any) -> Plan:
@@ -24,17 +25,24 @@ def plan_of(arguments: Any) -> Plan:
             ("reduction_factor", arguments.reduction_factor, "a number of at least 2", arguments.reduction_factor >= 2),
             ("epochs", arguments.epochs, "a number of at least 1", (arguments.epochs or 1) >= 1),
             ("cpus_per_trial", arguments.cpus_per_trial, "a number above 0", arguments.cpus_per_trial > 0),
+            (
+                "grace_epochs",
+                arguments.grace_epochs,
+                f"at most epochs = {arguments.epochs}",
+                arguments.grace_epochs <= (arguments.epochs or arguments.grace_epochs),
+            ),
             ("gpus_per_trial", arguments.gpus_per_trial, "a number of at least 0", arguments.gpus_per_trial >= 0),
         )
         if not fine
     ]
     if faults:
         raise ConfigurationError(faults)
-    common = {field: values[0] for field, values in read_grid(arguments.set).items()} | {
+    common = read_changes(arguments.set) | {
         "root": str(Path(arguments.root).resolve()),
-        "seed": arguments.seed,
         "device": "auto" if arguments.gpus_per_trial else "cpu",
     }
+    if arguments.seed is not None:
+        common["seed"] = arguments.seed
     data = change(recipe(study.recipes[0]), common).data
     check_data(data)
     split = open_split(Path(arguments.root), data.name, data.validation_split)
@@ -83,6 +91,19 @@ def read_grid(grid: tuple[str, ...]) -> dict[str, list[Any]]:
     return found
 
 
+def read_changes(changes: tuple[str, ...]) -> dict[str, Any]:
+    """FIELD=VALUE ... as a dictionary. Raises `ConfigurationError` for several values, and for fields with options."""
+    grid = read_grid(changes)
+    faults = [
+        f"--set {field} has {len(values)} values, allowed is 1" for field, values in grid.items() if len(values) > 1
+    ]
+    faults += [f"--set cannot change {field}: the search decides it" for field in grid if field in DECIDED_BY_SEARCH]
+    faults += ["--set cannot change seed: use --seed"] if "seed" in grid else []
+    if faults:
+        raise ConfigurationError(faults)
+    return {field: values[0] for field, values in grid.items()}
+
+
 def read_value(text: str) -> Any:
     words = {"True": True, "true": True, "False": False, "false": False, "None": None}
     if text in words:
@@ -120,21 +141,22 @@ def resume(sweep: Path) -> None:
 
 def conclude(sweep: Path) -> int:
     """After the search: the table of trials, the best of each recipe on the test set, and the paper's form of it."""
-    from .judging import PROTOCOLS, evaluate_run
+    from .judging import evaluate_run
 
-    plan = Plan.read(sweep)
     analysis.write_trials(sweep)
     for member, trial in analysis.best_trials(analysis.trials_frame(sweep)).items():
         folder = sweep / "trials" / trial
-        if not (folder / "test_outputs.npz").exists():
-            print(f"search: evaluating the best trial of {member} on the test set: {trial}", flush=True)
-            evaluate_run(folder, "test", [PROTOCOLS["classification"]])
+        if not (folder / "evaluations.json").exists():
+            print(f"search: measuring the best trial of {member} on the test set: {trial}", flush=True)
+            evaluate_run(folder, "test")
     analysis.write_best(sweep)
     print(analysis.best_table(sweep).text())
     share = 100 * analysis.search_efficiency(sweep)
     print(f"search: {share:.0f} % of the slots' time was training and measuring")
     print(f"search: {sweep / 'best.json'}, {sweep / 'trials.parquet'}")
-    failed = sum((sweep / "trials" / trial.trial / "error.txt").exists() for trial in plan.trials)
-    if failed:
-        print(f"search: {failed} trials failed; `hyperspherical tune --resume {sweep}` tries them again")
-    return 1 if failed == len(plan.trials) else 0
+    if waiting := Search(Plan.read(sweep), sweep).waiting:
+        raise Failure(
+            f"{len(waiting)} trials failed or were interrupted (error.txt in their folders says why); "
+            f"hyperspherical tune --resume {sweep} goes on with them"
+        )
+    return 0

@@ -27,6 +27,9 @@ class PairContrastive(Method):
         ramp_up_epochs: R in w(t) = exp(-5 (1 - t / R)^2) for epochs t < R, else 1; w(0) = 0.
         pair_labels: pairs are similar if their "predicted" labels agree (Eq. 3), or their "true" ones.
         averaging: decay per step of the moving average of weights and running statistics.
+
+    The moving average, and the running statistics of the encoder's batch norms, start as plain means and keep their own
+    decay once it is slower: with the published 0.999 they would hold on to the initial weights for thousands of steps.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class PairContrastive(Method):
         classifier = nn.Linear(encoder.backbone_size, num_classes)
         nn.init.xavier_uniform_(classifier.weight)
         nn.init.zeros_(classifier.bias)
+        encoder.head.requires_grad_(False)  # not part of this method, and workers wait for every gradient
         self.network = nn.ModuleDict({"encoder": encoder, "classifier": classifier})
         self.average = copy.deepcopy(self.network).requires_grad_(False)
         self.contrast = contrast
@@ -51,9 +55,13 @@ class PairContrastive(Method):
         self.ramp_up_epochs = ramp_up_epochs
         self.pair_labels = pair_labels
         self.averaging = averaging
+        norms = [part for part in encoder.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
+        self.norm_momenta = [(norm, norm.momentum) for norm in norms if norm.momentum is not None]
 
     def training_step(self, batch: Batch, progress: Progress, generator: torch.Generator | None) -> StepOutput:
         images_BCHW, labels_B = batch.images_BVCHW[:, 0], batch.labels_B
+        for norm, momentum in self.norm_momenta:
+            norm.momentum = max(momentum, 1 / (_steps_before(progress) + 1))
         features_BD = self.network["encoder"](images_BCHW).backbone_BD
         logits_BC = self.network["classifier"](features_BD)
         cross_entropy = F.cross_entropy(logits_BC, labels_B)
@@ -65,7 +73,8 @@ class PairContrastive(Method):
         return StepOutput(loss, {"cross_entropy": cross_entropy.detach(), "contrast": contrast.detach()})
 
     def after_step(self, progress: Progress) -> None:
-        update_moving_average(self.average, self.network, self.averaging, buffers=True)
+        steps = _steps_before(progress)
+        update_moving_average(self.average, self.network, min(self.averaging, steps / (steps + 1)), buffers=True)
 
     def encode(self, images_BCHW: Tensor) -> Features:
         features: Features = self.average["encoder"](images_BCHW)
@@ -79,3 +88,7 @@ class PairContrastive(Method):
         if epoch == 0:
             return 0.0
         return math.exp(-5 * (1 - epoch / self.ramp_up_epochs) ** 2) if epoch < self.ramp_up_epochs else 1.0
+
+
+def _steps_before(progress: Progress) -> int:
+    return progress.epoch * progress.steps_per_epoch + progress.step

@@ -60,7 +60,7 @@ def write_trials(sweep: Path) -> Path:
 def search_efficiency(sweep: Path) -> float:
     """Seconds spent training and measuring over the seconds that all slots were held; NaN before any was recorded."""
     timing = read_json(sweep / "timing.json", {})
-    slot_seconds = timing.get("slots", 0) * timing.get("wall_seconds", 0.0)
+    slot_seconds = timing.get("slot_seconds", 0.0)
     return (timing["train_seconds"] + timing["measure_seconds"]) / slot_seconds if slot_seconds else math.nan
 
 
@@ -72,7 +72,9 @@ def standard_error(share: float | None, images: int | None) -> float | None:
 def _outcome(folder: Path, trial: dict[str, Any], plan: dict[str, Any], stopped: bool) -> dict[str, Any]:
     records = read_lines(folder / "metrics.jsonl")
     accuracies = [record["accuracy"] for record in records]
-    best = max(accuracies, default=None)
+    # Where a run keeps its last weights, an earlier peak is not what the trial has to show.
+    keeps_last = planned_value(trial, plan, "selection") == "last"
+    best = accuracies[-1] if keeps_last and accuracies else max(accuracies, default=None)
     return {
         "trial": trial["trial"],
         "recipe": trial["recipe"],
@@ -80,7 +82,7 @@ def _outcome(folder: Path, trial: dict[str, Any], plan: dict[str, Any], stopped:
         "epochs": len(records),
         "accuracy": math.nan if best is None else best,
         "standard_error": standard_error(best, plan.get("validation_images")),
-        "best_epoch": 0 if best is None else accuracies.index(best) + 1,
+        "best_epoch": 0 if best is None else len(accuracies) if keeps_last else accuracies.index(best) + 1,
         "loss": records[-1]["loss"] if records else math.nan,
         "accuracy_curve": accuracies,
         "loss_curve": [record["loss"] for record in records],

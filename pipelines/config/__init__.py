@@ -102,18 +102,39 @@ class Config:
     """CPU threads of each worker; None leaves PyTorch's choice."""
 
     def own_faults(self) -> list[str]:
-        found = []
-        order, views = self.data.order, sum(count for _, count in self.data.train_views)
-        if isinstance(order, Shuffled) and order.batch_size % self.workers:
-            allowed = f"allowed is a multiple of workers = {self.workers}"
-            found.append(f"data.order.batch_size is {order.batch_size}, {allowed}")
-        if isinstance(self.method, MoCo) and (views < 2 or views % 2):
-            allowed = "allowed is an even number: half are queries, half are keys"
-            found.append(f"data.train_views give {views} views, {allowed}")
-        if isinstance(self.method, MoCo) and isinstance(self.monitor, Classification):
-            found.append("monitor is Classification, allowed for MoCo is NearestNeighbours: it has no classifier")
-        if self.synchronize_batch_norm and get(self, "backbone.batch_norm_splits", 1) > 1:
-            found.append("synchronize_batch_norm is True, allowed with backbone.batch_norm_splits above 1 is False")
+        """Faults that concern several parts at once."""
+        found: list[str] = []
+
+        def require(fine: bool, given: str, allowed: str) -> None:
+            if not fine:
+                found.append(f"{given}, allowed is {allowed}")
+
+        order, method = self.data.order, self.method
+        if isinstance(order, Episodes):
+            size, field = order.classes * order.images_per_class, "data.order.classes times images_per_class"
+        else:
+            size, field = order.batch_size, "data.order.batch_size"
+            require(size % self.workers == 0, f"{field} is {size}", f"a multiple of workers = {self.workers}")
+        local, views = size // self.workers, sum(count for _, count in self.data.train_views)
+        seen = f"data.train_views give {views} views"
+        if isinstance(method, MoCo):
+            require(views >= 2 and views % 2 == 0, seen, "an even number: half are queries, half are keys")
+            if isinstance(method.similarity, CosineSimilarity):
+                require(views == 2, seen, "2 for the cosine, one view for each encoder")
+            splits = get(self, "backbone.batch_norm_splits", 1)
+            encoded = local * views // 2
+            require(encoded % splits == 0, f"a worker encodes {encoded} views", f"a multiple of splits = {splits}")
+            whole = not self.synchronize_batch_norm or splits == 1
+            require(whole, "synchronize_batch_norm is True", "False with batch_norm_splits above 1")
+            by_embedding = isinstance(self.monitor, NearestNeighbours)
+            require(by_embedding, "monitor is Classification", "NearestNeighbours: MoCo has no classifier")
+        else:
+            require(views == 1, seen, "1 for this method")
+        if isinstance(method, PairContrastive):
+            require(local % 2 == 0, f"{field} is {size}", "an even number for each worker: pairs come from its halves")
+        if isinstance(get(method, "objective"), VonMisesFisher):
+            dim = get(self, "backbone.embedding_size", 2)
+            require(dim >= 2, f"backbone.embedding_size is {dim}", "at least 2 for a von Mises-Fisher distribution")
         return found
 
 

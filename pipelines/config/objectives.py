@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from hyperspherical import losses
 
 Margin = Annotated[float, Range(0, 3.141592653589793)]
+LogInverseTemperature = Annotated[float, Range(-20, 20)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,7 @@ class Standard:
 class Cosine:
     """COSINE: cosines times a learned inverse temperature."""
 
-    log_inverse_temperature: float = 0.0
+    log_inverse_temperature: LogInverseTemperature = 0.0
     """Start value of tau; logits are exp(tau) cos."""
 
     def build(self, num_classes: int, embedding_size: int) -> "losses.CosineSoftmaxLoss":
@@ -42,7 +43,7 @@ class ArcFace:
     """Margin m in radians."""
     margin_free_epochs: CountFromZero = 0
     """Epochs at the start of training with m = 0."""
-    log_inverse_temperature: float = 0.0
+    log_inverse_temperature: LogInverseTemperature = 0.0
     """Start value of tau; logits are exp(tau) cos."""
     form: Literal["published", "monotone"] = "published"
     """What happens beyond theta + m = pi: cos(theta + m) as published, or its monotone continuation."""
@@ -78,7 +79,7 @@ class VonMisesFisher:
 
     ratio: OpenShare = 0.4
     """lambda: the mean resultant length at which concentrations start (Eq. 14)."""
-    log_inverse_temperature: float = 0.0
+    log_inverse_temperature: LogInverseTemperature = 0.0
     """Start value of tau; beta = exp(tau)."""
     num_samples: Count = 10
     """Draws of every embedding, S, in training and in prediction."""

@@ -48,10 +48,14 @@ class Outputs(NamedTuple):
     labels_B: "Tensor"
 
 
+class OutputsNotFinite(ArithmeticError):
+    """A model gave outputs that are not finite: nothing can be measured of it."""
+
+
 def collect(loader: "Loader", device: "torch.device", function: "Callable[[Tensor], Tensor]") -> Outputs:
     """Applies `function` to every image (B, C, H, W) of a sequential loader and puts the rows in the split's order.
 
-    With several workers each sees its shard, and every worker gets all rows.
+    With several workers each sees its shard, and every worker gets all rows. Raises `OutputsNotFinite`.
     """
     import torch
 
@@ -65,5 +69,7 @@ def collect(loader: "Loader", device: "torch.device", function: "Callable[[Tenso
             labels.append(batch.labels_B.cpu())
     shards = gather_objects((torch.cat(ids), torch.cat(values), torch.cat(labels)))
     ids_B, values_BD, labels_B = (torch.cat(parts) for parts in zip(*shards, strict=True))
+    if not bool(values_BD.isfinite().all()):
+        raise OutputsNotFinite(f"outputs for {int((~values_BD.isfinite()).any(1).sum())} images are not finite")
     order = ids_B.argsort()
     return Outputs(values_BD[order], labels_B[order])

@@ -21,7 +21,9 @@ class Classification:
         """Class probabilities of every image; the draws of stochastic predictors are seeded, so repeatable."""
         import torch
 
-        generator = torch.Generator(data.device).manual_seed(data.seed)
+        from hyperspherical.gather import rank
+
+        generator = torch.Generator(data.device).manual_seed(data.seed + rank())
         return collect(data.queries, data.device, lambda images: method.predict(images, generator))
 
     def run(self, method: "Method", data: EvaluationData) -> list[Metric]:

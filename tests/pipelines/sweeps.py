@@ -46,7 +46,10 @@ def write_sweep(sweep: Path) -> Path:
         if trial["trial"] != WAITING:
             write_trial(sweep / "trials" / trial["trial"], base[trial["recipe"]], *CURVES[trial["trial"]])
     write(sweep / "plan.json", plan)
-    write(sweep / "timing.json", {"wall_seconds": 20.0, "slots": 2, "train_seconds": 24.0, "measure_seconds": 6.0})
+    write(
+        sweep / "timing.json",
+        {"wall_seconds": 20.0, "slot_seconds": 40.0, "slots": 2, "train_seconds": 24.0, "measure_seconds": 6.0},
+    )
     (sweep / "trials" / FAILED / "error.txt").write_text("Traceback\nRuntimeError: <script>out of memory</script>\n")
     decisions = [
         {"trial": STOPPED, "recipe": VMF, "epoch": 1, "accuracy": 0.80, "cutoff": None, "stopped": False},

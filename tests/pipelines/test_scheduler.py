@@ -52,13 +52,6 @@ def test_recipes_do_not_compete() -> None:
     assert report(scheduler, "a1", "a", 1, 0.5) == TrialScheduler.STOP
 
 
-def test_a_trial_whose_loss_was_not_finite_blocks_nobody() -> None:
-    scheduler = make([])
-    assert report(scheduler, "good", "a", 1, 0.5) == TrialScheduler.CONTINUE
-    assert report(scheduler, "diverged", "a", 1, 0.0) == TrialScheduler.STOP
-    assert report(scheduler, "next", "a", 1, 0.6) == TrialScheduler.CONTINUE
-
-
 def test_decisions_are_told_with_their_cutoff() -> None:
     decisions: list = []
     scheduler = make(decisions)
@@ -72,10 +65,19 @@ def test_decisions_are_told_with_their_cutoff() -> None:
 
 
 def test_replayed_rungs_decide_as_if_the_search_had_never_stopped() -> None:
-    whole, continued = make([]), make([])
-    results = [("t0", 0.5), ("t1", 0.7), ("t2", 0.65)]
-    for trial, accuracy in results:
+    decisions: list = []
+    whole, continued = make(decisions), make([])
+    for trial, accuracy in (("t0", 0.5), ("t1", 0.7), ("t2", 0.55)):
         report(whole, trial, "a", 1, accuracy)
-        continued.replay(trial, "a", [accuracy])
+    for decision in decisions:
+        continued.replay(decision)
+    assert continued.stopped == whole.stopped == {"t2"}
     for accuracy in (0.6, 0.69):
         assert report(whole, f"x{accuracy}", "a", 1, accuracy) == report(continued, f"x{accuracy}", "a", 1, accuracy)
+
+
+def test_a_diverged_trial_enters_no_rung() -> None:
+    scheduler = make([])
+    job = SimpleNamespace(config={"job": {"trial": "t", "recipe": "a"}})
+    scheduler.on_trial_result(None, job, {"epoch": 1, "accuracy": 0.0, "diverged": True})
+    assert scheduler.visits == {}

@@ -13,8 +13,9 @@ import pytest
 
 from pipelines.__main__ import main
 from pipelines.config import ConfigurationError
+from pipelines.files import read_lines
 from pipelines.plan import Plan
-from pipelines.search import read_decisions, start_search
+from pipelines.search import start_search
 
 pytestmark = pytest.mark.usefixtures("ray_session")
 
@@ -52,7 +53,7 @@ def test_each_objective_has_its_own_bracket_and_a_best_trial(finished: Path) -> 
     plan = Plan.read(finished)
     best = json.loads((finished / "best.json").read_text())
     assert set(best["recipes"]) == set(plan.recipes)
-    first_rung = [decision for decision in read_decisions(finished) if decision["epoch"] == 1]
+    first_rung = [decision for decision in read_lines(finished / "decisions.jsonl") if decision["epoch"] == 1]
     for member in plan.recipes:
         assert next(d["cutoff"] for d in first_rung if d["recipe"] == member) is None
 
@@ -94,8 +95,10 @@ def test_a_failing_trial_is_named_and_tried_again(
     # A file in the place of a trial's folder makes that trial fail.
     (sweep / "trials").mkdir(parents=True)
     (sweep / "trials" / "mnist-cosine-001").write_text("in the way")
-    assert tune(*arguments) == 0
-    assert "failed" in capsys.readouterr().out
+    assert tune(*arguments) == 1
+    told = capsys.readouterr()
+    assert "mnist-cosine-001  failed" in told.out
+    assert "1 trials failed or were interrupted" in told.err
     assert list(pd.read_parquet(sweep / "trials.parquet").query("trial == 'mnist-cosine-001'")["epochs"]) == [0]
     (sweep / "trials" / "mnist-cosine-001").unlink()
     assert tune("--resume", str(sweep)) == 0
@@ -116,7 +119,7 @@ def test_a_search_that_was_killed_continues(data_root: Path, tmp_path: Path) -> 
     process.wait()
     process.stdout.close()
     time.sleep(1)
-    over = {decision["trial"] for decision in read_decisions(sweep) if decision["stopped"]}
+    over = {decision["trial"] for decision in read_lines(sweep / "decisions.jsonl") if decision["stopped"]}
     stamps = {trial: (sweep / "trials" / trial / "metrics.jsonl").stat().st_mtime_ns for trial in over}
     assert tune("--resume", str(sweep)) == 0
     frame = pd.read_parquet(sweep / "trials.parquet")
@@ -128,3 +131,38 @@ def test_a_folder_that_cannot_be_written_is_named(data_root: Path, finished: Pat
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot be written"):
         start_search(Plan.read(finished), tmp_path / "file" / "sweep")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--grid", "optimizer.learning_rat=0.1"],
+            "optimizer.learning_rat is no field of any recipe; nearest: optimizer",
+        ),
+        (["--grid", "epochs=1,2"], "the grid's epochs cannot vary"),
+        (["--grid", "optimizer.learning_rate=-1"], "mnist-standard-000: optimizer.learning_rate is -1.0"),
+        (["--set", "seed=1"], "use --seed"),
+        (["--set", "workers=2"], "cannot change workers"),
+        (["--set", "data.name=digits,mnist"], "--set data.name has 2 values"),
+        (["--grace-epochs", "9"], "grace_epochs is 9, allowed is at most epochs = 4"),
+        (["--resume", "somewhere"], "--resume takes no other options"),
+    ],
+)
+def test_wrong_plans_are_refused(
+    options: list[str], message: str, data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = SMALL if "--grid" not in options and "--set" not in options else ["vmf/mnist", "--epochs", "4"]
+    digits = [] if "--set" in options else ["--set", "data.name=digits"] if "--grid" in options else []
+    assert tune(*base, *digits, "--root", str(data_root), *options) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_search_of_moco_and_of_amc_ends_with_their_own_measure(
+    data_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ["--epochs", "1", "--root", str(data_root), "--grid", "optimizer.learning_rate=0.01,0.02", "--set"]
+    digits = ["data.name=digits", "data.order.batch_size=64"]
+    moco = [*digits, "backbone.width=8", "method.queue_size=64", "monitor.neighbours=10"]
+    assert tune("dsf/cifar10-moco-dsf", "--sweep", str(tmp_path / "moco"), *common, *moco) == 0
+    assert (tmp_path / "moco" / "best.json").exists()

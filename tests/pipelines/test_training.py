@@ -39,45 +39,85 @@ def test_a_run_of_each_family_writes_its_folder_and_learns(name: str, data_root:
     assert summary["status"] == "complete"
     assert [record["epoch"] for record in records] == [1, 2, 3]
     assert RunFolder(tmp_path / "run").records() == records
-    assert records[-1]["loss"] < records[0]["loss"]
+    if name.startswith("dsf"):
+        # Its loss rises while real keys fill the queue. Chance picks the right one of 65 keys in 1.5 %.
+        assert max(record["pretext_accuracy"] for record in records) > 0.05
+    else:
+        assert records[-1]["loss"] < records[0]["loss"]
     assert summary["accuracy"] > 0.2
     assert (
         load_file(tmp_path / "run" / "model.safetensors").keys()
-        == RunFolder(tmp_path / "run").read_state(torch.device("cpu"))["method"].keys()
+        == RunFolder(tmp_path / "run").read_state()["method"].keys()
     )
     assert RunFolder(tmp_path / "run").config() == config
 
 
-def test_killed_at_random_moments_and_continued_is_the_same_bit_for_bit(data_root: Path, tmp_path: Path) -> None:
-    config = small("vmf/mnist-vmf", data_root, epochs=30)
+@pytest.mark.parametrize("name", ["vmf/mnist-vmf", "amc/mnist-amc"])
+def test_killed_at_random_moments_and_continued_is_the_same_bit_for_bit(
+    name: str, data_root: Path, tmp_path: Path
+) -> None:
+    # AMC's average, dropout and Adam are slow to repeat, so one kill has to do; VMF has them all.
+    epochs, kills = (30 + 3 * KILLS, KILLS) if name == "vmf/mnist-vmf" else (3, 1)
+    config = small(name, data_root, epochs=epochs)
     train(config, tmp_path / "whole")
-    draw = random.Random(os.urandom(8))
     killed = tmp_path / "killed"
     file = tmp_path / "config.json"
     file.write_text(json.dumps(to_dict(config)))
     command = [sys.executable, "-m", "pipelines", "train", "--config", str(file), "--run", str(killed)]
-    kills = 0
-    while kills < KILLS:
+    for _ in range(kills):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         # The first epoch's line tells that the start is over; from there on any moment may be hit.
-        for line in process.stdout:
-            if "epoch" in line and "loss" in line:
-                break
-        time.sleep(draw.uniform(0, 0.3))
+        next(line for line in process.stdout if "loss" in line)
+        time.sleep(random.SystemRandom().uniform(0, 0.1))
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        assert process.wait() == -signal.SIGKILL
         process.stdout.close()
-        kills += 1
-        if RunFolder(killed).summary() is not None:
-            break
+        assert RunFolder(killed).summary() is None
+    assert 0 < len(RunFolder(killed).records()) < epochs
     summary = train(config, killed)
     assert summary["status"] == "complete"
     assert without_times(killed) == without_times(tmp_path / "whole")
-    whole, continued = (load_file(path / "model.safetensors") for path in (tmp_path / "whole", killed))
+    for file in ("model.safetensors", "state.pt"):
+        whole, continued = (weights_in(path / file) for path in (tmp_path / "whole", killed))
+        assert all(torch.equal(whole[key], continued[key]) for key in whole)
+    assert not list(killed.glob(".*.[0-9]*"))
+
+
+def weights_in(file: Path) -> dict[str, torch.Tensor]:
+    return load_file(file) if file.suffix == ".safetensors" else torch.load(file, weights_only=True)["method"]
+
+
+@pytest.mark.parametrize("killed_before", ["write_model", "write_history"])
+def test_killed_between_two_files_of_an_epoch(killed_before: str, data_root: Path, tmp_path: Path) -> None:
+    config = small("vmf/mnist-vmf", data_root, epochs=4)
+    config = dataclasses.replace(config, selection="last")
+    train(config, tmp_path / "whole")
+    code = (
+        "import os, signal, sys, pathlib; from pipelines import runs, config, training\n"
+        "calls = []\n"
+        f"def kill(*_): calls.append(1); len(calls) == 2 and os.kill(os.getpid(), signal.SIGKILL); "
+        f"return original(*_)\n"
+        f"original = runs.RunFolder.{killed_before}; runs.RunFolder.{killed_before} = kill\n"
+        "training.train(config.load(pathlib.Path(sys.argv[1])), pathlib.Path(sys.argv[2]))\n"
+    )
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(to_dict(config)))
+    done = subprocess.run([sys.executable, "-c", code, str(file), str(tmp_path / "killed")])
+    assert done.returncode == -signal.SIGKILL
+    assert len(torch.load(tmp_path / "killed" / "state.pt", weights_only=True)["history"]) == 2
+    train(config, tmp_path / "killed")
+    assert without_times(tmp_path / "killed") == without_times(tmp_path / "whole")
+    whole, continued = (weights_in(tmp_path / run / "model.safetensors") for run in ("whole", "killed"))
     assert all(torch.equal(whole[key], continued[key]) for key in whole)
-    last, again = (RunFolder(path).read_state(torch.device("cpu"))["method"] for path in (tmp_path / "whole", killed))
-    assert all(torch.equal(last[key], again[key]) for key in last)
+
+
+def test_weights_that_blow_up_in_the_last_step_are_a_divergence_too(data_root: Path, tmp_path: Path) -> None:
+    config = small("vmf/mnist-standard", data_root, epochs=5)
+    config = change(config, {"optimizer.learning_rate": 1e38, "data.order.per_epoch": 1})
+    summary = train(config, tmp_path)
+    assert summary["status"].startswith("diverged: ")
+    assert "not finite" in summary["status"] or "in epoch 2" in summary["status"]
 
 
 def test_a_finished_run_is_not_trained_again(data_root: Path, tmp_path: Path) -> None:
