@@ -95,7 +95,7 @@ class Search:
         resources = {"CPU": self.plan.cpus_per_trial, "GPU": self.plan.gpus_per_trial}
         slots = count_slots(resources)
         say(f"{len(self.waiting)} of {len(self.plan.trials)} trials to run, {slots} at a time")
-        self.epochs_before = {trial: len(self.folder(trial).records()) for trial in self.waiting}
+        epochs_before = [(self.folder(trial), len(self.folder(trial).records())) for trial in self.waiting]
         start = time.monotonic()
         tuner = tune.Tuner(
             tune.with_resources(run_trial, resources),
@@ -111,7 +111,7 @@ class Search:
         try:
             tuner.fit()
         finally:
-            self.note_session(slots, time.monotonic() - start)
+            self.note_session(slots, time.monotonic() - start, epochs_before)
 
     def job(self, trial: Trial) -> dict[str, Any]:
         """What the process of a trial needs to know."""
@@ -122,7 +122,7 @@ class Search:
         with open(self.decisions, "a") as file:
             file.write(json.dumps(decision) + "\n")
 
-    def note_session(self, slots: int, seconds: float) -> None:
+    def note_session(self, slots: int, seconds: float, epochs_before: list[tuple[RunFolder, int]]) -> None:
         """Adds this session to timing.json: only what was trained in a session counts against its slots."""
         file = self.sweep / "timing.json"
         known = json.loads(file.read_text()) if file.exists() else {}
@@ -130,8 +130,8 @@ class Search:
         total = {name: known.get(name, 0.0) for name in names} | {"slots": slots}
         total["wall_seconds"] += seconds
         total["slot_seconds"] += seconds * slots
-        for trial, before in self.epochs_before.items():
-            for record in self.folder(trial).records()[before:]:
+        for folder, before in epochs_before:
+            for record in folder.records()[before:]:
                 total["train_seconds"] += record["train_seconds"]
                 total["measure_seconds"] += record["measure_seconds"]
         write_json(file, total)

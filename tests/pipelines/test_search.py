@@ -158,7 +158,7 @@ def test_wrong_plans_are_refused(
     assert message in capsys.readouterr().err
 
 
-def test_a_search_of_moco_and_of_amc_ends_with_their_own_measure(
+def test_a_search_of_a_method_without_a_classifier_ends_with_its_own_measure(
     data_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     common = ["--epochs", "1", "--root", str(data_root), "--grid", "optimizer.learning_rate=0.01,0.02", "--set"]
