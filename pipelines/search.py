@@ -147,12 +147,19 @@ def run_trial(config: dict[str, Any]) -> None:
     folder = Path(job["folder"])
     (folder / "error.txt").unlink(missing_ok=True)
 
+    reported = False
+
     def report(record: Record) -> None:
+        nonlocal reported
+        reported = True
         diverged = bool(record.get("diverged"))
         tune.report({"epoch": record["epoch"], "accuracy": record["accuracy"], "diverged": diverged})
 
     try:
         train(from_dict(Config, job["config"]), folder, report)
+        if not reported:
+            # A session that was killed had trained it to the end, and only its summary was missing.
+            report({"epoch": 0, "accuracy": 0.0})
     except Exception:
         folder.mkdir(parents=True, exist_ok=True)
         replace_file(folder / "error.txt", lambda temporary: temporary.write_text(traceback.format_exc()))

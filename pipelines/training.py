@@ -46,7 +46,8 @@ def train(config: Config, path: Path, report: Report = lambda record: None) -> R
     configuration or process, and `ValueError` for missing or damaged data.
     """
     accelerator = start_accelerator(config)
-    folder = RunFolder(path, config)
+    with accelerator.main_process_first():
+        folder = RunFolder(path, config)
     if (summary := folder.summary()) is not None:
         return summary
     with folder.lock(accelerator.is_main_process), open_data(config, accelerator) as data:

@@ -62,7 +62,7 @@ def test_a_search_has_all_sections_in_one_file(sweep: Path) -> None:
     assert len(page.alternatives) == 5 and all(page.alternatives)
     assert "VMF has the highest test accuracy, 80.00 ± 2.83" in html and "ARCFACE is within two standard errors" in html
     assert "3 of 4" in html and "10<sup>" not in html and "75&nbsp;% of it" in html
-    assert "hyperspherical tune vmf/fashion-mnist --epochs 4" in html
+    assert "hyperspherical tune vmf/fashion-mnist \\\n    --epochs 4" in html
     assert not list(sweep.glob(".report*"))
 
 

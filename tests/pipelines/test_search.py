@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -125,6 +126,17 @@ def test_a_search_that_was_killed_continues(data_root: Path, tmp_path: Path) -> 
     frame = pd.read_parquet(sweep / "trials.parquet")
     assert set(frame["status"]) <= {"complete", "stopped by ASHA", "diverged"}
     assert stamps == {trial: (sweep / "trials" / trial / "metrics.jsonl").stat().st_mtime_ns for trial in over}
+
+
+def test_a_trial_that_lacks_only_its_summary_is_over_at_once(finished: Path, tmp_path: Path) -> None:
+    sweep = tmp_path / "sweep"
+    shutil.copytree(finished, sweep)
+    frame = pd.read_parquet(sweep / "trials.parquet")
+    trial = frame[frame["status"] == "complete"]["trial"].iloc[0]
+    (sweep / "trials" / trial / "summary.json").unlink()
+    assert tune("--resume", str(sweep)) == 0
+    assert (sweep / "trials" / trial / "summary.json").exists()
+    pd.testing.assert_frame_equal(pd.read_parquet(sweep / "trials.parquet"), frame)
 
 
 def test_a_folder_that_cannot_be_written_is_named(data_root: Path, finished: Path, tmp_path: Path) -> None:
