@@ -11,6 +11,7 @@ import tyro
 
 from .command_line import Failure, parse
 from .config import Config, ConfigurationError, identity, load, validate
+from .config.constraints import Count, CountFromZero, NonNegative, Positive, Range
 from .data_checks import check_data, check_dataset
 from .recipes import RECIPES, STUDIES, recipe
 
@@ -134,25 +135,25 @@ class TuneArguments:
     """Folder of a search to continue instead; all other options are then read from it."""
     plan: bool = False
     """Print the trials and stop."""
-    epochs: int | None = None
+    epochs: Count | None = None
     """Of the longest trial; by default the recipe's."""
     grid: tuple[str, ...] = ()
     """Another grid than the study's own, as FIELD=VALUE,VALUE ..."""
     set: tuple[str, ...] = ()
     """Fields changed in every trial, as FIELD=VALUE ..."""
-    grace_epochs: int = 1
+    grace_epochs: Count = 1
     """Epochs that every trial gets."""
-    reduction_factor: int = 2
+    reduction_factor: Annotated[int, Range(2)] = 2
     """One in so many trials passes a rung."""
-    cpus_per_trial: float = 1
+    cpus_per_trial: Positive = 1.0
     """CPUs of a trial, and threads it uses."""
-    gpus_per_trial: float = 0
+    gpus_per_trial: NonNegative = 0.0
     """GPUs of a trial; a fraction lets trials share one."""
     root: str = ROOT
     """Folder of the prepared data sets."""
     sweep: str | None = None
     """Folder of the search; by default runs/sweeps/<study>-<digits of the plan>."""
-    seed: int | None = None
+    seed: CountFromZero | None = None
     """Of every trial; by default the recipe's."""
 
 

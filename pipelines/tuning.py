@@ -6,6 +6,7 @@ from typing import Any
 from . import analysis
 from .command_line import Failure
 from .config import ConfigurationError, change, digest, nearest
+from .config.constraints import faults
 from .data_checks import check_data
 from .plan import DECIDED_BY_SEARCH, Plan, make_plan
 from .recipes import RECIPES, STUDIES, Study, recipe
@@ -18,25 +19,11 @@ def plan_of(arguments: Any) -> Plan:
 
     name = arguments.study.replace("_", "-")
     study = study_of(name, arguments.grid)
-    faults = [
-        f"{field} is {value}, allowed is {allowed}"
-        for field, value, allowed, fine in (
-            ("grace_epochs", arguments.grace_epochs, "a number of at least 1", arguments.grace_epochs >= 1),
-            ("reduction_factor", arguments.reduction_factor, "a number of at least 2", arguments.reduction_factor >= 2),
-            ("epochs", arguments.epochs, "a number of at least 1", (arguments.epochs or 1) >= 1),
-            ("cpus_per_trial", arguments.cpus_per_trial, "a number above 0", arguments.cpus_per_trial > 0),
-            (
-                "grace_epochs",
-                arguments.grace_epochs,
-                f"at most epochs = {arguments.epochs}",
-                arguments.grace_epochs <= (arguments.epochs or arguments.grace_epochs),
-            ),
-            ("gpus_per_trial", arguments.gpus_per_trial, "a number of at least 0", arguments.gpus_per_trial >= 0),
-        )
-        if not fine
-    ]
-    if faults:
-        raise ConfigurationError(faults)
+    found = faults(arguments)
+    if arguments.epochs is not None and arguments.grace_epochs > arguments.epochs:
+        found.append(f"grace_epochs is {arguments.grace_epochs}, allowed is at most epochs = {arguments.epochs}")
+    if found:
+        raise ConfigurationError(found)
     common = read_changes(arguments.set) | {
         "root": str(Path(arguments.root).resolve()),
         "device": "auto" if arguments.gpus_per_trial else "cpu",
@@ -80,27 +67,28 @@ def study_of(name: str, grid: tuple[str, ...]) -> Study:
 
 def read_grid(grid: tuple[str, ...]) -> dict[str, list[Any]]:
     """FIELD=VALUE,VALUE ... as a dictionary; values are read as numbers, True, False or None where they are such."""
-    found, faults = {}, []
+    found: dict[str, list[Any]] = {}
+    wrong = []
     for axis in grid:
         field, equals, values = axis.partition("=")
         if not equals or not values:
-            faults.append(f"grid axis {axis!r} has no values, allowed is FIELD=VALUE,VALUE")
+            wrong.append(f"grid axis {axis!r} has no values, allowed is FIELD=VALUE,VALUE")
         found[field.replace("-", "_")] = [read_value(value) for value in values.split(",")]
-    if faults:
-        raise ConfigurationError(faults)
+    if wrong:
+        raise ConfigurationError(wrong)
     return found
 
 
 def read_changes(changes: tuple[str, ...]) -> dict[str, Any]:
     """FIELD=VALUE ... as a dictionary. Raises `ConfigurationError` for several values, and for fields with options."""
     grid = read_grid(changes)
-    faults = [
+    wrong = [
         f"--set {field} has {len(values)} values, allowed is 1" for field, values in grid.items() if len(values) > 1
     ]
-    faults += [f"--set cannot change {field}: the search decides it" for field in grid if field in DECIDED_BY_SEARCH]
-    faults += ["--set cannot change seed: use --seed"] if "seed" in grid else []
-    if faults:
-        raise ConfigurationError(faults)
+    wrong += [f"--set cannot change {field}: the search decides it" for field in grid if field in DECIDED_BY_SEARCH]
+    wrong += ["--set cannot change seed: use --seed"] if "seed" in grid else []
+    if wrong:
+        raise ConfigurationError(wrong)
     return {field: values[0] for field, values in grid.items()}
 
 

@@ -55,13 +55,16 @@ class PairContrastive(Method):
         self.ramp_up_epochs = ramp_up_epochs
         self.pair_labels = pair_labels
         self.averaging = averaging
-        norms = [part for part in encoder.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
-        self.norm_momenta = [(norm, norm.momentum) for norm in norms if norm.momentum is not None]
+        # By name, because a batch norm may be exchanged for a synchronised one.
+        norms = nn.modules.batchnorm._BatchNorm
+        self.momenta = {name: part.momentum for name, part in encoder.named_modules() if isinstance(part, norms)}
 
     def training_step(self, batch: Batch, progress: Progress, generator: torch.Generator | None) -> StepOutput:
         images_BCHW, labels_B = batch.images_BVCHW[:, 0], batch.labels_B
-        for norm, momentum in self.norm_momenta:
-            norm.momentum = max(momentum, 1 / (_steps_before(progress) + 1))
+        for name, momentum in self.momenta.items():
+            norm = self.network["encoder"].get_submodule(name)
+            assert isinstance(norm, nn.modules.batchnorm._BatchNorm)
+            norm.momentum = max(momentum or 0.0, 1 / (_steps_before(progress) + 1))
         features_BD = self.network["encoder"](images_BCHW).backbone_BD
         logits_BC = self.network["classifier"](features_BD)
         cross_entropy = F.cross_entropy(logits_BC, labels_B)
