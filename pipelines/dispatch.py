@@ -23,6 +23,11 @@ def run(arguments: list[str]) -> int:
         return fail(2, error.faults)
     except (Failure, BetonError) as error:
         return fail(1, [str(error)])
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return fail(
+            1, [f"{where}{error.strerror or error}; what was written before is whole, and the same command continues"]
+        )
     except ValueError as error:
         # Sentences of the lower floors about values that no configuration check could know.
         if os.environ.get("HYPERSPHERICAL_DEBUG"):
