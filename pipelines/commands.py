@@ -14,6 +14,7 @@ from .config import Config, ConfigurationError, identity, load, validate
 from .config.constraints import Count, CountFromZero, NonNegative, Positive, Range
 from .data_checks import check_data, check_dataset
 from .recipes import RECIPES, STUDIES, recipe
+from .runs import RunFolder
 
 ROOT = "data"
 
@@ -91,11 +92,14 @@ class TrainArguments:
 
 def train(arguments: list[str]) -> int:
     if arguments[:1] == ["--config"] and len(arguments) > 1:
-        default, rest, command = load(Path(arguments[1])), arguments[2:], "train --config FILE"
+        file = Path(arguments[1])
+        default = load(file / "config.json" if file.is_dir() else file)
+        rest, command = arguments[2:], "train --config FILE"
     elif arguments and not arguments[0].startswith("-"):
         default, rest, command = recipe(arguments[0]), arguments[1:], "train RECIPE"
     elif arguments in (["--help"], ["-h"]):
-        default, rest, command = next(iter(RECIPES.values())), ["--help"], "train RECIPE"
+        default, rest, command = next(iter(RECIPES.values())), ["--help"], "train (RECIPE | --config FILE)"
+        print(f"Options differ by recipe; these are those of {default.recipe}: `train RECIPE --help` shows yours.")
     else:
         raise ConfigurationError(["train needs a recipe or --config FILE; `hyperspherical recipes` lists the recipes"])
     given = parse(TrainArguments, rest, command, TrainArguments(config=default))
@@ -103,9 +107,13 @@ def train(arguments: list[str]) -> int:
     check_data(validate(config).data)
     path = Path(given.run) if given.run else Path("runs") / f"{config.recipe}-{identity(config)}"
 
-    from .launch import launch
+    from .launch import check_data_prepared, launch
 
-    print(f"training {config.recipe} for up to {config.epochs} epochs in {path}", flush=True)
+    if not (path / "summary.json").exists():
+        check_data_prepared(config)
+    RunFolder(path, config)
+    begun = "already complete" if (path / "summary.json").exists() else f"training for up to {config.epochs} epochs"
+    print(f"{config.recipe}: {begun} in {path}", flush=True)
     summary = launch(config, path)
     accuracy = f"{summary['split']} accuracy {percent(summary['accuracy'])} at epoch {summary['selected_epoch']}"
     print(f"{summary['status']}: {accuracy}; {path}")
@@ -158,7 +166,11 @@ class TuneArguments:
 
 
 def tune(arguments: list[str]) -> int:
-    given = parse(TuneArguments, arguments, "tune")
+    try:
+        given = parse(TuneArguments, arguments, "tune")
+    except ConfigurationError as error:
+        hint = "; in a search, fields of a recipe are --set FIELD=VALUE, or --grid FIELD=VALUE,VALUE to search them"
+        raise ConfigurationError([f"{fault}{hint if 'no option' in fault else ''}" for fault in error.faults]) from None
     from . import tuning
 
     if given.resume:
@@ -244,11 +256,13 @@ class VerifyArguments:
 
 def verify(arguments: list[str]) -> int:
     given = parse(VerifyArguments, arguments, "verify")
+    from data_prep.prepared import check_prepared
     from data_prep.prepared import verify as verify_bytes
 
     path = Path(given.target)
     if path.suffix != ".beton":
         check_dataset(given.target)
+        check_prepared(Path(given.root), given.target)
         path = Path(given.root) / given.target.replace("-", "_")
     description = verify_bytes(path)
     for info in description.files:

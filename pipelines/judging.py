@@ -36,6 +36,8 @@ def evaluate_run(
     from .data import open_data
 
     folder = RunFolder(path)
+    if (path / "plan.json").exists():
+        raise ConfigurationError([f"{path} is a search: evaluate one of its trials, {path}/trials/..."])
     if not folder.model_file.exists():
         raise ConfigurationError([f"{path} is not the folder of a trained run: it has no {folder.model_file.name}"])
     given = {name: value for name, value in changes.items() if value is not None}

@@ -50,6 +50,7 @@ def launch_workers(config: Config, path: Path, report: Callable[[Record], None])
     check_before_workers(config, folder)
     # The controller polls the workers at this interval, and a worker's report waits for the poll.
     os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
+    print(f"starting Ray and {config.workers} workers, which takes about half a minute", flush=True)
     connect()
     on_gpu = wants_gpu(config)
     require_devices(config.workers, "GPU" if on_gpu else "CPU")
@@ -85,12 +86,17 @@ def _train_as_worker(arguments: dict[str, Any]) -> None:
 
 def check_before_workers(config: Config, folder: RunFolder) -> None:
     """Meets missing data and a folder in use here, in one sentence, rather than in every worker."""
+    check_data_prepared(config)
+    with folder.lock():
+        pass
+
+
+def check_data_prepared(config: Config) -> None:
+    """Raises `BetonError`, with the command that helps, if the data of a run are missing or damaged."""
     from data_prep.prepare import open_split
 
     for split in (config.data.train_split, config.data.validation_split):
         open_split(Path(config.root), config.data.name, split)
-    with folder.lock():
-        pass
 
 
 def wants_gpu(config: Config) -> bool:

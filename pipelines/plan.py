@@ -107,6 +107,9 @@ def make_plan(
         threads = max(1, int(cpus_per_trial))
         base[member] = change(base[member], {"early_stop_epochs": None, "threads": threads, **common})
         notes += [f"{member}: {note}" for note in scaled]
+    notes += [
+        f"in every trial {field} is {common[field]}, unlike in the published row" for field in common if "." in field
+    ]
     check_grid(study, base)
     # In the grid's own order, good values might come last, and a trial that beats all before it is never stopped.
     points = random.Random(ORDER_SEED).sample(study.points(), len(study.points()))

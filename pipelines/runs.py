@@ -30,6 +30,8 @@ class RunFolder:
         self.path = path
         if config is None:
             return
+        if (path / "plan.json").exists():
+            raise ConfigurationError([f"{path} holds a search: give another folder with --run"])
         try:
             path.mkdir(parents=True, exist_ok=True)
             if not self.config_file.exists():

@@ -30,6 +30,8 @@ def start_search(plan: Plan, sweep: Path) -> None:
 
     Raises `ConfigurationError` if the folder holds another plan or another process is writing it.
     """
+    if (sweep / "config.json").exists():
+        raise ConfigurationError([f"{sweep} holds a run: give another folder with --sweep"])
     try:
         sweep.mkdir(parents=True, exist_ok=True)
         if not (sweep / "plan.json").exists():

@@ -1,5 +1,7 @@
 """What the `tune` command does around a search: the plan before it, the judgement of the best trials after it."""
 
+import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ from .config import ConfigurationError, change, digest, nearest
 from .config.constraints import faults
 from .data_checks import check_data
 from .plan import DECIDED_BY_SEARCH, Plan, make_plan
+from .ray_cluster import joined_cluster
 from .recipes import RECIPES, STUDIES, Study, recipe
 from .search import Search, continue_search, start_search
 
@@ -32,18 +35,25 @@ def plan_of(arguments: Any) -> Plan:
         common["seed"] = arguments.seed
     data = change(recipe(study.recipes[0]), common).data
     check_data(data)
-    split = open_split(Path(arguments.root), data.name, data.validation_split)
-    return make_plan(
+    if not joined_cluster() and arguments.cpus_per_trial > (os.cpu_count() or 1):
+        allowed = f"at most {os.cpu_count()}, the CPUs of this machine"
+        raise ConfigurationError([f"cpus_per_trial is {arguments.cpus_per_trial:g}, allowed is {allowed}"])
+    plan = make_plan(
         name,
         study,
         epochs=arguments.epochs,
         reduction_factor=arguments.reduction_factor,
         grace_epochs=arguments.grace_epochs,
-        validation_images=split.samples,
+        validation_images=0,
         cpus_per_trial=arguments.cpus_per_trial,
         gpus_per_trial=arguments.gpus_per_trial,
         common=common,
     )
+    if arguments.plan:
+        return plan
+    config = plan.config(plan.trials[0])
+    split = open_split(Path(config.root), config.data.name, config.data.validation_split)
+    return dataclasses.replace(plan, validation_images=split.samples)
 
 
 def study_of(name: str, grid: tuple[str, ...]) -> Study:

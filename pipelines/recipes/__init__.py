@@ -14,6 +14,9 @@ STUDIES: dict[str, Study] = vmf_study.studies()
 def recipe(name: str) -> Config:
     """The recipe of that name (underscores count as hyphens). Raises `ConfigurationError` with the nearest names."""
     canonical = name.replace("_", "-")
+    if canonical in STUDIES:
+        members = ", ".join(STUDIES[canonical].recipes)
+        raise ConfigurationError([f"{name} is a study: search it with `tune`, or train one of its recipes: {members}"])
     if canonical not in RECIPES:
         raise ConfigurationError([f"there is no recipe {name!r}{nearest(canonical, list(RECIPES)) or _see_list()}"])
     return RECIPES[canonical]

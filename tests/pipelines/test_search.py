@@ -82,6 +82,21 @@ def test_report_of_a_search_is_one_page_without_outside_links(
     assert 'src="http' not in page and 'href="http' not in page
 
 
+def test_runs_and_searches_keep_out_of_each_others_folders(
+    finished: Path, data_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial = finished / "trials" / "mnist-cosine-000"
+    data = ["--data.name", "digits", "--root", str(data_root)]
+    assert main(["train", "vmf/mnist-cosine", *data, "--run", str(finished)]) == 2
+    assert "holds a search" in capsys.readouterr().err
+    assert not (finished / "config.json").exists()
+    assert tune(*SMALL, "--root", str(data_root), "--sweep", str(trial)) == 2
+    assert "holds a run" in capsys.readouterr().err
+    assert not (trial / "plan.json").exists()
+    assert main(["evaluate", str(finished)]) == 2
+    assert "is a search: evaluate one of its trials" in capsys.readouterr().err
+
+
 def test_plan_only_prints(data_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert tune(*SMALL, "--plan", "--root", str(data_root), "--sweep", str(tmp_path / "sweep")) == 0
     assert "15 trials of up to 4 epochs, compared at epochs [1, 2, 4]" in capsys.readouterr().out

@@ -57,8 +57,8 @@ def test_killed_at_random_moments_and_continued_is_the_same_bit_for_bit(
     name: str, data_root: Path, tmp_path: Path
 ) -> None:
     # AMC's average, dropout and Adam are slow to repeat, so one kill has to do; VMF has them all.
-    epochs, kills = (30 + 3 * KILLS, KILLS) if name == "vmf/mnist-vmf" else (3, 1)
-    config = small(name, data_root, epochs=epochs)
+    epochs, kills = (60 + 10 * KILLS, KILLS) if name == "vmf/mnist-vmf" else (3, 1)
+    config = small(name, data_root, epochs=epochs, early_stop_epochs=None)
     train(config, tmp_path / "whole")
     killed = tmp_path / "killed"
     file = tmp_path / "config.json"
