@@ -128,10 +128,11 @@ class GaussianNoise(nn.Module):
 
 
 class SplitBatchNorm2d(nn.BatchNorm2d):
-    """In training, statistics of consecutive parts of the batch, as several devices would have; running ones averaged.
+    """In training, statistics of parts of the batch, as several devices would have; running ones are averaged.
 
-    MoCo needs this on one device, together with shuffled keys, so that a batch's statistics do not reveal which key
-    belongs to which query.
+    Part p holds the samples p, p + splits, p + 2 splits, ..., so that views of one image, which lie side by side, fall
+    into different parts. MoCo needs this on one device, together with shuffled keys: statistics shared by the views of
+    an image, or by a query and its key, would give away which belong together.
     """
 
     def __init__(self, num_features: int, splits: int) -> None:
@@ -149,8 +150,7 @@ class SplitBatchNorm2d(nn.BatchNorm2d):
         assert self.running_mean is not None and self.running_var is not None, "running statistics are always tracked"
         assert self.num_batches_tracked is not None and self.momentum is not None
         # The parts become channels of one batch norm: part p, channel c is channel p * C + c.
-        parted = input.view(self.splits, batch // self.splits, channels, height, width).transpose(0, 1)
-        parted = parted.reshape(batch // self.splits, self.splits * channels, height, width)
+        parted = input.reshape(batch // self.splits, self.splits * channels, height, width)
         mean, variance = self.running_mean.repeat(self.splits), self.running_var.repeat(self.splits)
         weight, bias = self.weight.repeat(self.splits), self.bias.repeat(self.splits)
         output = F.batch_norm(parted, mean, variance, weight, bias, True, self.momentum, self.eps)
@@ -158,8 +158,7 @@ class SplitBatchNorm2d(nn.BatchNorm2d):
             self.running_mean.copy_(mean.view(self.splits, channels).mean(0))
             self.running_var.copy_(variance.view(self.splits, channels).mean(0))
             self.num_batches_tracked += 1
-        output = output.view(batch // self.splits, self.splits, channels, height, width).transpose(0, 1)
-        return output.reshape(batch, channels, height, width)
+        return output.view(batch, channels, height, width)
 
 
 def _require(condition: bool, message: str) -> None:
