@@ -56,7 +56,7 @@ class ResNet:
     head: Literal["linear", "mlp"] = "linear"
     """The map from pooled features to the embedding: one layer, or MoCo v2's two layers with a ReLU."""
     batch_norm_splits: Count = 1
-    """In training, batch statistics are taken over this many consecutive parts of the batch (MoCo on one device)."""
+    """In training, batch statistics are taken over every so-many-th sample (MoCo on one device)."""
 
     def build(self, image_shape: tuple[int, int, int]) -> "Encoder":
         from pipelines import backbones

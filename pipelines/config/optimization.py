@@ -1,11 +1,8 @@
 """Optimisers and learning-rate schedules of the three papers."""
 
 from dataclasses import dataclass
-from typing import Annotated
 
-from .constraints import Count, CountFromZero, NonNegative, OpenShare, Positive, Range, Share
-
-BelowOne = Annotated[float, Range(0, 1, open_high=True)]
+from .constraints import Count, CountFromZero, NonNegative, OpenShare, Positive, Share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +13,7 @@ class Sgd:
     """LR."""
     temperature_learning_rate: Positive | None = None
     """TLR, for tau alone, which has no momentum and no decay; None where the objective has no temperature."""
-    momentum: BelowOne = 0.9
+    momentum: Share = 0.9
     """MOM."""
     nesterov: bool = False
     """NMOM."""
