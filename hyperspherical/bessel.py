@@ -5,9 +5,9 @@ The density on the unit sphere of R^n is C_n(kappa) exp(kappa mu.x), with v = n/
     C_n(kappa) = kappa^v / ((2 pi)^(n/2) I_v(kappa)),   A_n(kappa) = I_(v+1)(kappa) / I_v(kappa) = -d log C_n / d kappa.
 
 Everything is evaluated in float64 and returned in the dtype of the input (float32 for half precision), whatever
-autocast says; nothing leaves the device. Concentrations may be 0 ... 1e8 and beyond; A_n is odd and log C_n even in
-kappa, and a value that is not a number is handed through. The approximations of the vMF paper (Eq. 9-12) stand at the
-end under names that begin with `published_`.
+autocast says; nothing leaves the device. Accuracy is promised for concentrations 0 ... 1e8, and finite values up to
+1e15; A_n is odd and log C_n even in kappa, and a value that is not a number is handed through. The approximations of
+the vMF paper (Eq. 9-12) stand at the end under names that begin with `published_`.
 """
 
 import math
@@ -16,7 +16,14 @@ import torch
 from torch import Tensor
 
 from hyperspherical.checks import check_at_least, check_floating
-from hyperspherical.debye import LogScaled, NormalizerStep, Ratio, ratio_slope, rho_and_parts
+from hyperspherical.debye import (
+    LogScaled,
+    NormalizerDifference,
+    NormalizerStep,
+    Ratio,
+    ratio_slope,
+    rho_and_parts,
+)
 
 
 def _result_dtype(x: Tensor) -> torch.dtype:
@@ -142,7 +149,7 @@ def log_vmf_normalizer_difference(a: Tensor, b: Tensor, dim: int) -> Tensor:
     check_floating("a", a)
     check_floating("b", b)
     a64, b64 = a.double(), b.double()
-    value: Tensor = NormalizerStep.apply(a64.square(), (b64 - a64) * (b64 + a64), _order(dim))[0]
+    value: Tensor = NormalizerDifference.apply(a64, b64, _order(dim))[0]
     return value.to(torch.promote_types(_result_dtype(a), _result_dtype(b)))
 
 

@@ -120,7 +120,7 @@ def ratio_slope(kappa: Tensor, order: float) -> Tensor:
     return slope
 
 
-def _log_scaled(kappa: Tensor, order: float) -> tuple[Tensor, Tensor]:
+def log_scaled(kappa: Tensor, order: float) -> tuple[Tensor, Tensor]:
     """log(I_order(kappa) / kappa^order) and rho_order."""
     nu = order + _shift(order)
     rho, s, s_minus_one, product = rho_and_parts(kappa.square(), order)
@@ -156,7 +156,7 @@ class LogScaled(torch.autograd.Function):
 
     @staticmethod
     def forward(kappa: Tensor, order: float) -> tuple[Tensor, Tensor]:
-        value, rho = _log_scaled(kappa, order)
+        value, rho = log_scaled(kappa, order)
         return value, (kappa * rho).clamp(-1.0, 1.0)
 
     @staticmethod
@@ -173,7 +173,7 @@ class LogScaled(torch.autograd.Function):
         return grad * ratio, None
 
 
-def _step(t: Tensor, increment: Tensor, order: float) -> tuple[Tensor, Tensor, Tensor]:
+def normalizer_step(t: Tensor, increment: Tensor, order: float) -> tuple[Tensor, Tensor, Tensor]:
     """log C(sqrt(t)) - log C(sqrt(t + increment)) with every difference rationalised, and rho at both ends."""
     nu = order + _shift(order)
     moved = (t + increment).clamp_min(0.0)
@@ -186,13 +186,13 @@ def _step(t: Tensor, increment: Tensor, order: float) -> tuple[Tensor, Tensor, T
 
 
 class NormalizerStep(torch.autograd.Function):
-    """`_step` with its derivatives (rho_b - rho_a) / 2 and rho_b / 2, known from the forward pass."""
+    """`normalizer_step` with its derivatives (rho_b - rho_a) / 2 and rho_b / 2, known from the forward pass."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(t: Tensor, increment: Tensor, order: float) -> tuple[Tensor, Tensor, Tensor]:
-        value, rho_a, rho_b = _step(t.double(), increment.double(), order)
+        value, rho_a, rho_b = normalizer_step(t.double(), increment.double(), order)
         return value.to(increment.dtype), rho_a.to(increment.dtype), rho_b.to(increment.dtype)
 
     @staticmethod
@@ -209,3 +209,30 @@ class NormalizerStep(torch.autograd.Function):
             rho_b = rho_and_parts((t.double() + increment).clamp_min(0.0), ctx.order)[0].to(increment.dtype)
         toward_b = grad * rho_b / 2
         return (toward_b - grad * rho_a / 2).sum_to_size(t.shape), toward_b.sum_to_size(increment.shape), None
+
+
+class NormalizerDifference(torch.autograd.Function):
+    """log C(a) - log C(b) for float64 concentrations; its derivatives are minus the ratio at a and the ratio at b.
+
+    Through t and the increment they would be differences, whose own derivatives cancel where a and b lie far apart.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(a: Tensor, b: Tensor, order: float) -> tuple[Tensor, Tensor, Tensor]:
+        value, rho_a, rho_b = normalizer_step(a.square(), (b - a) * (b + a), order)
+        return value, (a * rho_a).clamp(-1.0, 1.0).expand_as(value), (b * rho_b).clamp(-1.0, 1.0).expand_as(value)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, float], output: tuple[Tensor, Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1], output[2])
+        ctx.save_for_backward(inputs[0], inputs[1], output[1], output[2])
+        ctx.order = inputs[2]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, None]:
+        a, b, ratio_a, ratio_b = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            ratio_a, ratio_b = Ratio.apply(a, ctx.order), Ratio.apply(b, ctx.order)
+        return (-grad * ratio_a).sum_to_size(a.shape), (grad * ratio_b).sum_to_size(b.shape), None

@@ -1,21 +1,20 @@
-"""Quadrature of the marginal of mu.x, and the vMF softmax loss as plain loops in float64."""
+"""The vMF softmax loss as plain loops in float64, and the quadrature of mu.x that the benchmark of accuracy shares."""
 
 import math
 
-import numpy as np
 from torch import Tensor
 
+from benchmarks.high_precision import marginal_cdf
 from tests.reference import bessel
 
-
-def marginal_cdf(dim: int, kappa: float, points: int = 400_001) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes w in [-1, 1] and the distribution function there, integrated in the angle."""
-    phi = np.linspace(0.0, math.pi, points)
-    with np.errstate(divide="ignore"):
-        log_p = kappa * np.cos(phi) + (dim - 2) * np.log(np.sin(phi)) if dim > 2 else kappa * np.cos(phi)
-    p = np.exp(log_p - log_p.max())
-    cumulative = np.concatenate([[0.0], np.cumsum((p[1:] + p[:-1]) / 2)])
-    return np.cos(phi)[::-1], (1 - cumulative / cumulative[-1])[::-1]
+__all__ = [
+    "log_c",
+    "marginal_cdf",
+    "mean_length",
+    "published_log_c",
+    "published_mean_length",
+    "vmf_loss",
+]
 
 
 def log_c(dim: int, kappa: float) -> float:
