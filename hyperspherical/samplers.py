@@ -1,14 +1,17 @@
-"""Draws of a von Mises-Fisher distribution: its radial part w = mu.x = cos(phi), and tangents at its mean direction.
+"""Draws of a von Mises-Fisher distribution: the angle phi between mean direction and sample, and tangents.
 
 The exact sampler inverts the distribution function. In the angle the density is exp(kappa cos phi) sin(phi)^(n-2) on
-[0, pi], one smooth bump whose width is known in closed form, so a fixed number of nodes per concentration tabulates
-its distribution function to about 1e-6; a uniform number is then inverted in that table. No rejection, hence no loop
-that may run long, no host synchronisation, and the same number of random numbers for every draw.
+[0, pi], a single bump. A standard normal number xi stands for the uniform number Phi(xi), and the angle becomes
 
-Its gradient is the exact one (implicit reparameterisation): from F(phi(kappa, u), kappa) = u,
-d phi / d kappa = -(dF / d kappa) / p(phi), and the right-hand side is tabulated on the same nodes.
+    phi(kappa, xi) = acos(y) + deviation(y, xi) / sqrt(c),  c = sqrt((n - 1)^2 + 4 kappa^2),  y = 2 kappa / (n - 1 + c),
 
-Legend: B concentrations, S draws per concentration, M nodes.
+where `deviation` is close to xi and smooth for all concentrations, y from 0 to 1. It is tabulated once per dimension
+(Chebyshev polynomials in y, cubic Hermite polynomials in xi); the distribution function of the draws is right to 2e-7,
+on the circle to 3e-6. No rejection, hence no loop that may run long, no host synchronisation, and one random number for
+every draw. Its gradient in kappa at fixed xi is the derivative of the same table: implicit reparameterisation,
+d phi / d kappa = -(dF / d kappa) / p(phi).
+
+Legend: B concentrations, S draws per concentration, K Chebyshev polynomials, M cells in xi.
 """
 
 import math
@@ -18,11 +21,13 @@ import torch
 from torch import Tensor
 
 from hyperspherical.checks import check_at_least, check_choice, check_concentration, check_features
+from hyperspherical.fitted import constant
 from hyperspherical.sphere import normalize
 
 SAMPLERS = ("exact", "published")
-_NODES = 128
-_NEWTON_STEPS = 3
+_REACH = 8.5  # standard deviations of xi; beyond lies a mass of 2e-17
+_FINE_NODES = 4097
+_NEWTON_STEPS = 6
 _TINY = 1e-150  # stands for sin(0): its square is still a float64
 _MOST_ROUNDS = 1000
 
@@ -57,31 +62,215 @@ def sample_radial(
     check_at_least("num_draws", num_draws, 0)
     check_choice("sampler", sampler, SAMPLERS)
     check_concentration("kappa_B", kappa_B, validate_args)
-    dtype = torch.float64 if kappa_B.dtype == torch.float64 else torch.float32
+    kappa_B = kappa_B.to(torch.float64 if kappa_B.dtype == torch.float64 else torch.float32)
     if sampler == "published":
-        return _published(kappa_B.to(dtype), dim, num_draws, generator)
-    u_SB = torch.rand(
-        (num_draws, kappa_B.shape[0]), dtype=torch.float64, device=kappa_B.device, generator=generator
-    ).clamp_min(2.0**-54)
+        return _published(kappa_B, dim, num_draws, generator)
+    xi_SB = torch.randn((num_draws, kappa_B.shape[0]), dtype=kappa_B.dtype, device=kappa_B.device, generator=generator)
+    phi_SB: Tensor = _Angle.apply(kappa_B, xi_SB, dim)
+    return torch.cos(phi_SB), torch.sin(phi_SB)
+
+
+def angle_at(kappa_B: Tensor, xi_SB: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """phi(kappa, xi) in radians and its derivative in kappa, (S, B) each; see the module's text."""
     if dim == 3:
-        return _inverse_in_three_dimensions(kappa_B.double(), u_SB, dtype)
-    phi_SB: Tensor = _InverseAngle.apply(kappa_B.double(), u_SB, dim)
-    return torch.cos(phi_SB).to(dtype), torch.sin(phi_SB).to(dtype)
+        return _angle_at_in_three_dimensions(kappa_B, xi_SB)
+    cells_KM8, degrees_K, offsets_8 = _table(dim, kappa_B.dtype, kappa_B.device)
+    size, cells = float(dim - 1), _size(dim)[1]
+    c_B = torch.sqrt(kappa_B.square() * 4 + size * size)
+    inverse_B = 1 / (c_B + size)
+    y_B, squared_sine_B = kappa_B * inverse_B * 2, inverse_B * (2 * size)  # y = cos, and 1 - y^2
+    sine_B = squared_sine_B.sqrt()
+    theta_B = torch.acos((y_B * 2 - 1).clamp(-1.0, 1.0))
+    cells_BM8 = torch.cos(theta_B[:, None] * degrees_K) @ cells_KM8
+
+    place_SB = (xi_SB * (cells / (2 * _REACH)) + cells / 2).clamp_(0.0, cells - 1e-3)
+    cell_SB = place_SB.long()
+    t = place_SB - cell_SB
+    squared = t * t
+    powers_SB14 = torch.stack([torch.ones_like(t), t, squared, squared * t], dim=-1)[..., None, :]
+    first_B = torch.arange(kappa_B.shape[0], device=kappa_B.device) * (8 * cells)
+    cells_SB24 = cells_BM8.take((cell_SB * 8 + first_B)[..., None] + offsets_8).unflatten(-1, (2, 4))
+    deviation_SB, by_y_SB = (cells_SB24 * powers_SB14).sum(dim=-1).unbind(dim=-1)
+
+    width_B, per_c_B = c_B.rsqrt(), 1 / c_B
+    phi_SB = torch.addcmul(torch.atan2(sine_B, y_B), deviation_SB, width_B)
+    # d acos(y) / dkappa = -sine / c, dy / dkappa = sine^2 / c, dc / dkappa = 4 kappa / c
+    slope_SB = torch.addcmul(-sine_B * per_c_B, by_y_SB, squared_sine_B * per_c_B * width_B)
+    return phi_SB, slope_SB.addcmul_(deviation_SB, kappa_B * per_c_B.square() * width_B, value=-2)
+
+
+def _angle_at_in_three_dimensions(kappa_B: Tensor, xi_SB: Tensor) -> tuple[Tensor, Tensor]:
+    """`angle_at` for n = 3 in closed form: 1 - cos(phi) = -log(1 - (1 - exp(-2 kappa)) Phi(xi)) / kappa."""
+    kappa_B, xi_SB, dtype = kappa_B.double().clamp_min(1e-8), xi_SB.double(), xi_SB.dtype
+    inverse_B, decay_B = 1 / kappa_B, torch.expm1(kappa_B * -2)
+    u_SB = torch.special.ndtr(xi_SB)
+    y_SB = decay_B * u_SB
+    drop_SB = torch.log1p(y_SB) * -inverse_B
+    sine_SB = torch.sqrt(drop_SB * (2 - drop_SB)).clamp_min_(1e-30)
+    drop_slope_SB = (u_SB * (2 * decay_B + 2) / (y_SB + 1) - drop_SB) * inverse_B
+    return torch.atan2(sine_SB, 1 - drop_SB).to(dtype), (drop_slope_SB / sine_SB).to(dtype)
+
+
+class _Angle(torch.autograd.Function):
+    """phi of `angle_at`, differentiable in kappa."""
+
+    @staticmethod
+    def forward(ctx: Any, kappa_B: Tensor, xi_SB: Tensor, dim: int) -> Tensor:
+        phi_SB, slope_SB = angle_at(kappa_B, xi_SB, dim)
+        ctx.save_for_backward(slope_SB)
+        return phi_SB
+
+    @staticmethod
+    def backward(ctx: Any, grad_SB: Tensor) -> tuple[Tensor, None, None]:
+        (slope_SB,) = ctx.saved_tensors
+        return (grad_SB * slope_SB).sum(dim=0), None, None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The table, made once per dimension.
+
+
+def _size(dim: int) -> tuple[int, int]:
+    """Chebyshev polynomials and cells needed for 2e-7 in the distribution function (3e-6 on the circle).
+
+    In few dimensions the density does not vanish at phi = pi as fast, and the quantiles turn a sharp corner there.
+    """
+    if dim < 5:
+        return (512, 96) if dim == 2 else (64, 96)
+    return (24, 96) if dim < 16 else (24, 48) if dim < 64 else (16, 48)
+
+
+@constant
+def _table(dim: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Cells as of `_tabulate` (K, 8 M), the degrees 0 ... K - 1 and the offsets 0 ... 7."""
+    with torch.no_grad(), torch.device("cpu"):
+        cells_KM8 = _tabulate(dim)
+        degrees_K = torch.arange(cells_KM8.shape[0], dtype=dtype)
+        return cells_KM8.to(device, dtype), degrees_K.to(device), torch.arange(8).to(device)
+
+
+def _tabulate(dim: int) -> Tensor:
+    """(K, 8 M) Chebyshev coefficients in y: a cubic in every cell for the deviation, another for its slope in y."""
+    count, cells = _size(dim)
+    theta_K = (torch.arange(count, dtype=torch.float64) + 0.5) * (math.pi / count)
+    y_K1 = (1 + torch.cos(theta_K[:, None])) / 2
+    kappa_K1 = (dim - 1) * y_K1 / ((1 - y_K1) * (1 + y_K1))
+    xi = torch.linspace(-_REACH, _REACH, cells + 1, dtype=torch.float64)
+    phi, density = _quantiles(kappa_K1, dim, xi)
+    scale_K1 = torch.sqrt(torch.sqrt(4 * kappa_K1.square() + (dim - 1) ** 2))
+    normal = torch.exp(-xi.square() / 2) / math.sqrt(2 * math.pi)
+    value = (phi - torch.acos(y_K1)) * scale_K1
+    slope = torch.where(density > 1e-290, normal / density.clamp_min(1e-290), 0.0) * scale_K1 * (2 * _REACH / cells)
+    rise, left, right = value.diff(dim=1), slope[:, :-1], slope[:, 1:]
+    cubic_KM4 = torch.stack([value[:, :-1], left, 3 * rise - 2 * left - right, left + right - 2 * rise], dim=-1)
+
+    transform = torch.cos(torch.arange(count, dtype=torch.float64)[:, None] * theta_K) * (2 / count)
+    transform[0] /= 2
+    series = transform @ cubic_KM4.flatten(1)
+    derivative = torch.zeros_like(series)
+    for k in range(count - 1, 0, -1):  # of a Chebyshev series in 2 y - 1: d_(k-1) = d_(k+1) + 2 k s_k
+        derivative[k - 1] = (derivative[k + 1] if k + 1 < count else 0) + 4 * k * series[k]
+    derivative[0] /= 2
+    cells_KM8: Tensor = torch.stack([series, derivative], dim=1).unflatten(2, (cells, 4)).transpose(1, 2).flatten(1)
+    return cells_KM8
+
+
+def _quantiles(kappa_K1: Tensor, dim: int, xi_M: Tensor) -> tuple[Tensor, Tensor]:
+    """Angles at which the distribution function is Phi(xi), and the density there, (K, M) each."""
+    a, k = float(dim - 2), kappa_K1
+    # At the mode cos = 2 k / (a + c) and sin^2 = 2 a / (a + c); minus the curvature of the log-density there is c.
+    c = torch.sqrt(a * a + 4 * k * k)
+    mode = torch.atan2(torch.sqrt(2 * a * (a + c)), 2 * k)
+    # Nine and a half standard deviations; on the circle the bump is a Gaussian of sqrt(2 / c), and n = 3 like it.
+    reach = 9.5 * math.sqrt(2 if dim < 4 else 1) / torch.sqrt(c.clamp_min(1e-30))
+    low, high = (mode - reach).clamp_min(0.0), (mode + reach).clamp_max(math.pi)
+    h = (high - low) / (_FINE_NODES - 1)
+    phi = low + h * torch.arange(_FINE_NODES, dtype=torch.float64)
+    density, slope = _density(phi, k, dim, mode)
+    from_left, from_right = _cumulative(density, slope, h), _cumulative(density.flip(1), -slope.flip(1), h)
+    mass = from_left[:, -1:]
+    # Each tail is inverted from its own end, where its small probabilities keep their digits.
+    tail_KM = torch.special.ndtr(-xi_M.abs()).expand(len(k), -1).contiguous()
+    left = _invert(tail_KM, from_left / mass, density * (h / mass))
+    right = _invert(tail_KM, from_right / mass, density.flip(1) * (h / mass))
+    phi_KM = low + h * torch.where(xi_M <= 0, left, _FINE_NODES - 1 - right)
+    return phi_KM, _density(phi_KM, k, dim, mode)[0] / mass
+
+
+def _density(phi: Tensor, kappa: Tensor, dim: int, mode: Tensor) -> tuple[Tensor, Tensor]:
+    """exp(kappa cos phi) sin(phi)^(n-2) over its value at the mode, and its slope."""
+    # cos(phi) - cos(mode) as a product: at large kappa the difference of the cosines has no digits left.
+    log_p = -2 * kappa * torch.sin((phi + mode) / 2) * torch.sin((phi - mode) / 2)
+    sine = torch.sin(phi).abs().clamp_min(_TINY)
+    log_slope = -kappa * sine
+    if dim > 2:
+        log_p = log_p + (dim - 2) * torch.log(sine / torch.sin(mode))
+        log_slope = log_slope + (dim - 2) * torch.cos(phi) / sine
+    p = torch.exp(log_p)
+    return p, p * log_slope
+
+
+def _cumulative(f: Tensor, slope: Tensor, h: Tensor) -> Tensor:
+    """Integral of f from the first node to each node: trapezoid rule with the end correction of a cubic Hermite."""
+    cells = (h / 2) * (f[:, 1:] + f[:, :-1]) + (h.square() / 12) * (slope[:, :-1] - slope[:, 1:])
+    return torch.nn.functional.pad(cells.cumsum(dim=1), (1, 0))
+
+
+def _invert(u_KM: Tensor, F: Tensor, slope: Tensor) -> Tensor:
+    """Where, in steps from the first node, the cubic Hermite of F takes the values u."""
+    cell = (torch.searchsorted(F, u_KM, right=True) - 1).clamp(0, F.shape[1] - 2)
+    F0, F1, d0, d1 = F.gather(1, cell), F.gather(1, cell + 1), slope.gather(1, cell), slope.gather(1, cell + 1)
+    rest = (u_KM - F0).clamp_min(0.0)
+    # Start from a density that is linear in the cell; exact already where the cell starts at a zero of the density.
+    root = torch.sqrt((d0.square() + 2 * (d1 - d0) * rest).clamp_min(0.0))
+    t = (2 * rest / (d0 + root).clamp_min(1e-300)).clamp(0.0, 1.0)
+    c2, c3 = 3 * (F1 - F0) - 2 * d0 - d1, 2 * (F0 - F1) + d0 + d1
+    for _ in range(_NEWTON_STEPS):
+        miss = t * (d0 + t * (c2 + t * c3)) - rest
+        t = (t - miss / (d0 + t * (2 * c2 + 3 * c3 * t)).clamp_min(1e-300)).clamp(0.0, 1.0)
+    return cell + t
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Tangents at the mean direction.
 
 
 def random_tangents(loc: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Uniform unit vectors orthogonal to the unit vectors loc (..., n), one each, differentiable in loc.
 
-    A Gaussian vector projected and normalised. The Householder reflection that carries e_1 to loc does the same in
-    distribution, but the variance of its gradient explodes as loc approaches e_1.
+    A Gaussian vector projected and normalised; when loc turns, the tangent is carried along by the same rotation
+    (parallel transport). The Householder reflection that carries e_1 to loc gives the same distribution, but the
+    variance of its gradient explodes as loc approaches e_1.
+    """
+    tangent = draw_tangents(loc.detach(), generator)
+    along = (tangent * loc).sum(dim=-1, keepdim=True)  # zero; its gradient is the rotation
+    return tangent - along * loc
+
+
+def draw_tangents(loc: Tensor, generator: torch.Generator | None = None, hidden: int = 0) -> Tensor:
+    """The tangents of `random_tangents` without gradient.
+
+    Args:
+        loc: (..., n) unit vectors, or (..., k) their coordinates in a subspace that contains them.
+        generator: source of randomness.
+        hidden: number of further coordinates n - k, orthogonal to the subspace, that are drawn but not returned.
+
+    Returns:
+        (..., k) coordinates of uniform unit tangents; shorter than 1 where some are hidden.
     """
     tangent = torch.randn(loc.shape, dtype=loc.dtype, device=loc.device, generator=generator)
-    if loc.shape[-1] == 2:
+    if loc.shape[-1] == 2 and hidden == 0:
         across = torch.stack([-loc[..., 1], loc[..., 0]], dim=-1)
         return torch.where(tangent[..., :1] < 0, -across, across)
-    # In few dimensions a Gaussian vector may lie so close to loc that one projection leaves mostly rounding.
-    for _ in range(2 if loc.shape[-1] < 8 else 1):
-        tangent = normalize(tangent - (tangent * loc).sum(dim=-1, keepdim=True) * loc)
+    tangent.addcmul_(torch.linalg.vecdot(tangent, loc)[..., None], loc, value=-1)
+    squared = torch.linalg.vector_norm(tangent, dim=-1, keepdim=True).square_()
+    if hidden:
+        half = torch.full_like(squared, hidden / 2)
+        squared.add_(torch._standard_gamma(half, generator=generator), alpha=2)
+    tangent.mul_(squared.clamp_min_(1e-30).rsqrt_())
+    if loc.shape[-1] < 8 and not hidden:
+        # A Gaussian vector may lie so close to loc that one projection leaves mostly rounding.
+        return normalize(tangent.addcmul_(torch.linalg.vecdot(tangent, loc)[..., None], loc, value=-1))
     return tangent
 
 
@@ -96,111 +285,6 @@ def householder_tangents(loc: Tensor, generator: torch.Generator | None) -> Tens
     u = difference / torch.linalg.vector_norm(difference, dim=-1, keepdim=True).clamp_min(1e-7)
     reflected: Tensor = x - 2 * (x * u).sum(dim=-1, keepdim=True) * u
     return reflected
-
-
-def _inverse_in_three_dimensions(kappa_B: Tensor, u_SB: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """w = 1 + log(1 - (1 - u)(1 - exp(-2 kappa))) / kappa, written as a product that is smooth at kappa = 0."""
-    small = kappa_B < 1e-4
-    safe = torch.where(small, 1.0, kappa_B)
-    series = -2 + 2 * kappa_B - 4 / 3 * kappa_B.square()
-    slope_B = torch.where(small, series, torch.expm1(-2 * safe) / safe)
-    y_SB = (1 - u_SB) * torch.where(small, series * kappa_B, torch.expm1(-2 * kappa_B))
-    small_y = y_SB > -1e-4
-    safe_y = torch.where(small_y, -0.5, y_SB)
-    quotient_SB = torch.where(small_y, 1 - y_SB / 2 + y_SB.square() / 3, torch.log1p(safe_y) / safe_y)
-    drop_SB = -(1 - u_SB) * slope_B * quotient_SB  # 1 - w, in (0, 2)
-    sin_SB = torch.sqrt((drop_SB * (2 - drop_SB)).clamp_min(1e-40))
-    return (1 - drop_SB).to(dtype), sin_SB.to(dtype)
-
-
-def _cumulative(f_BM: Tensor, slope_BM: Tensor, h_B1: Tensor) -> Tensor:
-    """Integral of f from the first node to each node: trapezoid rule with the end correction of a cubic Hermite."""
-    cells = (h_B1 / 2) * (f_BM[:, 1:] + f_BM[:, :-1]) + (h_B1.square() / 12) * (slope_BM[:, :-1] - slope_BM[:, 1:])
-    return torch.nn.functional.pad(cells.cumsum(dim=1), (1, 0))
-
-
-def _hermite(t: Tensor, y0: Tensor, y1: Tensor, d0: Tensor, d1: Tensor) -> Tensor:
-    """Cubic on [0, 1] with end values y0, y1 and end slopes d0, d1."""
-    c2, c3 = 3 * (y1 - y0) - 2 * d0 - d1, 2 * (y0 - y1) + d0 + d1
-    return y0 + t * (d0 + t * (c2 + t * c3))
-
-
-class _InverseAngle(torch.autograd.Function):
-    """phi_SB with F(phi_SB, kappa_B) = u_SB, and its exact derivative in kappa_B."""
-
-    @staticmethod
-    def forward(ctx: Any, kappa_B: Tensor, u_SB: Tensor, dim: int) -> Tensor:
-        a, k = float(dim - 2), kappa_B[:, None]
-        # The mode has cos = 2k / (a + c), sin^2 = 2a / (a + c); minus the curvature of the log-density there is c.
-        c = torch.sqrt(a * a + 4 * k * k)
-        mode = torch.atan2(torch.sqrt(2 * a * (a + c)), 2 * k)
-        # Nine standard deviations; on the circle the bump is a Gaussian of 1/sqrt(k) = sqrt(2/c), and n = 3 like it.
-        reach = 9 * math.sqrt(2 if dim < 4 else 1) / torch.sqrt(c.clamp_min(1e-30))
-        low, high = (mode - reach).clamp_min(0.0), (mode + reach).clamp_max(math.pi)
-        h = (high - low) / (_NODES - 1)
-        steps_M = torch.arange(_NODES, dtype=torch.float64, device=k.device)
-        phi, offset = low + h * steps_M, (low - mode) + h * steps_M
-
-        # cos(phi) - cos(mode) as a product: at large kappa the difference of the cosines has no digits left.
-        lift = -2 * torch.sin(mode + offset / 2) * torch.sin(offset / 2)
-        sine = torch.sin(phi).abs().clamp_min(_TINY)
-        log_p = k * lift
-        log_p_slope = -k * sine
-        if dim > 2:
-            log_p = log_p + a * torch.log(sine / torch.sin(mode))
-            log_p_slope = log_p_slope + a * torch.cos(phi) / sine
-        p = torch.exp(log_p)
-        p_slope = p * log_p_slope
-        total_F = _cumulative(p, p_slope, h)
-        mass = total_F[:, -1:]
-
-        # dF/dkappa is the integral of g = p (lift - mean lift): from the left up to the mode, from the right beyond.
-        mean_lift = _cumulative(p * lift, p_slope * lift - p * sine, h)[:, -1:] / mass
-        g, g_slope = p * (lift - mean_lift), p_slope * (lift - mean_lift) - p * sine
-        from_left = _cumulative(g, g_slope, h)
-        from_right = -_cumulative(g.flip(1), -g_slope.flip(1), h).flip(1)
-        alive = p > 1e-300
-        q = torch.where(alive, torch.where(offset <= 0, from_left, from_right) / torch.where(alive, p, 1.0), 0.0)
-        q_slope = (lift - mean_lift) - q * log_p_slope
-        # At the ends of the window q is 0; where the density itself starts there (phi = 0, pi) q rises slower.
-        end = torch.zeros(_NODES, dtype=torch.bool, device=k.device)
-        end[0] = end[-1] = True
-        at_pole = (phi <= 0) | (phi >= math.pi)
-        q = torch.where(end, 0.0, q)
-        q_slope = torch.where(end, (lift - mean_lift) / torch.where(at_pole, a + 1, 1.0), q_slope)
-
-        u_BS = u_SB.T.contiguous()
-        F = total_F / mass
-        cell_BS = (torch.searchsorted(F, u_BS, right=True) - 1).clamp(0, _NODES - 2)
-        t_BS = _solve(u_BS, cell_BS, F, p * (h / mass))
-        minus_slope_BS = _hermite(t_BS, *(_gather(q, cell_BS) + _gather(q_slope * h, cell_BS)))
-        ctx.save_for_backward(minus_slope_BS)
-        return (low + h * (cell_BS + t_BS)).T
-
-    @staticmethod
-    def backward(ctx: Any, grad_SB: Tensor) -> tuple[Tensor, None, None]:
-        (minus_slope_BS,) = ctx.saved_tensors
-        return -(grad_SB.T * minus_slope_BS).sum(dim=1), None, None
-
-
-def _gather(values_BM: Tensor, cell_BS: Tensor) -> tuple[Tensor, Tensor]:
-    """Values at the left and the right end of each cell."""
-    return values_BM.gather(1, cell_BS), values_BM.gather(1, cell_BS + 1)
-
-
-def _solve(u_BS: Tensor, cell_BS: Tensor, F_BM: Tensor, slope_BM: Tensor) -> Tensor:
-    """Position in [0, 1] inside its cell at which the cubic Hermite of F takes the value u."""
-    F0, F1 = _gather(F_BM, cell_BS)
-    d0, d1 = _gather(slope_BM, cell_BS)
-    rest = (u_BS - F0).clamp_min(0.0)
-    # Start from a density that is linear in the cell; exact already where the cell starts at a zero of the density.
-    root = torch.sqrt((d0.square() + 2 * (d1 - d0) * rest).clamp_min(0.0))
-    t = (2 * rest / (d0 + root).clamp_min(1e-300)).clamp(0.0, 1.0)
-    c2, c3 = 3 * (F1 - F0) - 2 * d0 - d1, 2 * (F0 - F1) + d0 + d1
-    for _ in range(_NEWTON_STEPS):
-        miss = t * (d0 + t * (c2 + t * c3)) - rest
-        t = (t - miss / (d0 + t * (2 * c2 + 3 * c3 * t)).clamp_min(1e-300)).clamp(0.0, 1.0)
-    return t
 
 
 def _published(kappa_B: Tensor, dim: int, num_draws: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
