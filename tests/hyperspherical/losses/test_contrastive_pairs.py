@@ -47,6 +47,10 @@ def test_pair_labels_and_bad_input() -> None:
     loss = AngularMarginContrastiveLoss()
     with pytest.raises(ValueError, match=r"\(2M,\)"):
         pair_labels(torch.arange(3))
+    with pytest.raises(ValueError, match=r"labels must be an integer tensor, got torch.float32"):
+        pair_labels(torch.ones(4))
+    with pytest.raises(ValueError, match=r"features must have shape \(2M, D\), got \(4,\)"):
+        loss(torch.ones(4), torch.ones(2, dtype=torch.bool))
     with pytest.raises(ValueError, match="even number of rows"):
         loss(torch.ones(3, 2), torch.ones(1, dtype=torch.bool))
     with pytest.raises(ValueError, match="bool"):

@@ -121,6 +121,10 @@ def test_contract_and_bad_input(kind: type[nn.Module]) -> None:
         loss(x[:, :3], y)
     with pytest.raises(ValueError, match=r"labels must lie in 0 ... 4, got values from"):
         loss(x, y + 5)
+    with pytest.raises(ValueError, match=r"labels must lie in 0 ... 4, got values from -100"):
+        loss(x, torch.full_like(y, -100))  # cross entropy alone would leave these out
+    with pytest.raises(ValueError, match=r"labels must have shape \(6,\), got \(6, 1\)"):
+        loss(x, y[:, None])
     with pytest.raises(ValueError, match=r"labels must have shape \(6,\), got \(5,\)"):
         loss(x, y[:5])
     with pytest.raises(ValueError, match="integer tensor"):
@@ -136,3 +140,5 @@ def test_bad_options() -> None:
         ArcFaceLoss(3, 3, form="easy")
     with pytest.raises(ValueError, match="curvature"):
         HyperbolicSoftmaxLoss(3, 3, curvature=0.0)
+    with pytest.raises(ValueError, match=r"embeddings must have shape \(B, 3\), got \(2, 1\)"):
+        HyperbolicSoftmaxLoss(3, 3).to_ball(torch.ones(2, 1))
