@@ -42,8 +42,13 @@ def reliability_curve(
     check_labels("labels", labels, batch, classes)
     check_at_least("bins", bins, 1)
     check_choice("binning", binning, ("equal_mass", "equal_width"))
-    if values_are_checked(probabilities) and not bool(((probabilities >= 0) & (probabilities <= 1 + 1e-3)).all()):
-        raise ValueError("probabilities must lie in [0, 1], got values outside: pass the softmax, not logits")
+    if values_are_checked(probabilities):
+        low, high = (bound.item() for bound in probabilities.detach().aminmax())
+        if not (low >= 0 and high <= 1 + 1e-3):
+            raise ValueError(
+                f"probabilities must lie in [0, 1], got values from {low:.6g} to {high:.6g}: "
+                "pass the softmax, not logits"
+            )
     confidence_B, predicted_B = probabilities.double().max(dim=1)
     right_B = (predicted_B == labels).double()
     if binning == "equal_mass":

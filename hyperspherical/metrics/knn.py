@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from hyperspherical.checks import check_at_least, check_features, check_labels
+from hyperspherical.metrics.finite import check_finite
 from hyperspherical.sphere import at_least_float32, normalize
 
 
@@ -37,10 +38,12 @@ def knn_probabilities(
         (Q, C) probabilities.
 
     Raises:
-        ValueError: an empty bank, wrong shapes or types, labels or options out of range.
+        ValueError: an empty bank, wrong shapes or types, labels or options out of range, values not finite.
     """
     check_features("bank", bank, ("M", "D"))
     check_features("queries", queries, ("Q", bank.shape[1]))
+    check_finite("bank", bank)
+    check_finite("queries", queries)
     check_at_least("num_classes", num_classes, 1)
     check_at_least("k", k, 1)
     check_at_least("chunk", chunk, 1)

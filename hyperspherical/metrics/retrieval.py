@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from hyperspherical.checks import check_at_least, check_choice, check_features, check_labels
+from hyperspherical.metrics.finite import check_finite
 from hyperspherical.sphere import at_least_float32, normalize
 
 Similarity = Callable[[Tensor, Tensor], Tensor]
@@ -58,16 +59,20 @@ def retrieval_scores(
         chunk: queries at a time.
 
     Raises:
-        ValueError: wrong shapes or types, fewer than 2 examples, an unknown similarity, no class with two examples.
+        ValueError: wrong shapes or types, fewer than 2 examples, embeddings that are not finite, an unknown similarity
+            or one of another shape than (Q, N), no class with two examples.
     """
     check_features("embeddings", embeddings, ("N", "D"))
     count = embeddings.shape[0]
     check_at_least("the number of embeddings", count, 2)
     check_labels("labels", labels, count)
+    check_finite("embeddings", embeddings)
     check_at_least("chunk", chunk, 1)
     if isinstance(similarity, str):
         check_choice("similarity", similarity, tuple(_NAMED))
         similarity = _NAMED[similarity]
+    elif not callable(similarity):
+        raise ValueError(f"similarity must be one of {', '.join(map(repr, _NAMED))} or a function, got {similarity!r}")
     embeddings = at_least_float32(embeddings)
     _, class_N, sizes = labels.unique(return_inverse=True, return_counts=True)
     relevant_N = sizes[class_N] - 1
@@ -78,6 +83,7 @@ def retrieval_scores(
     average, precision, nearest = [], [], []
     for rows in torch.arange(count, device=labels.device).split(chunk):
         scores_QN = similarity(embeddings[rows], embeddings)
+        check_features("the result of similarity", scores_QN, (rows.shape[0], count))
         scores_QN = scores_QN.scatter(1, rows[:, None], -torch.inf)
         found_QR = scores_QN.topk(most, dim=1).indices
         right_QR = labels[found_QR] == labels[rows][:, None]

@@ -51,3 +51,31 @@ def test_gradients_and_bad_input() -> None:
         poincare.project(POINTS, 0)
     with pytest.raises(ValueError, match="y_KD must have shape"):
         poincare.distance_matrix(POINTS, POINTS[:, :2], 1.0)
+
+
+@pytest.mark.parametrize("curvature", [0.0, -1.0, math.inf, math.nan])
+def test_every_function_refuses_a_curvature_that_is_none(curvature: float) -> None:
+    one_point = (poincare.project, poincare.to_ball_interior, poincare.exponential_map_at_zero)
+    for call in [lambda f=f: f(POINTS, curvature) for f in one_point] + [
+        lambda f=f: f(POINTS, POINTS, curvature) for f in (poincare.mobius_add, poincare.distance)
+    ]:
+        with pytest.raises(ValueError, match=f"curvature must be positive and finite, got {curvature}"):
+            call()
+
+
+def test_points_must_be_vectors_of_one_shape_inside_the_ball() -> None:
+    for function in (poincare.project, poincare.to_ball_interior, poincare.exponential_map_at_zero):
+        with pytest.raises(ValueError, match=r"must have shape \(..., n\) with n >= 1, got \(\)"):
+            function(torch.tensor(0.5), 1.0)
+        with pytest.raises(ValueError, match=r"must be a floating-point tensor, got torch.int64"):
+            function(torch.ones(3, dtype=torch.long), 1.0)
+    inside = POINTS / 9
+    for function in (poincare.mobius_add, poincare.distance):
+        for other in (inside[:, :1], inside[0], inside[:, :2]):
+            with pytest.raises(ValueError, match=r"y must have shape \(6, 4\), got"):
+                function(inside, other, 1.0)
+        with pytest.raises(ValueError, match=r"y must hold points inside the ball of radius 0.5, got a length of 1$"):
+            function(inside, torch.eye(4, dtype=torch.float64).repeat(2, 1)[:6], 4.0)
+    with pytest.raises(ValueError, match="x_BD must hold points inside the ball of radius 1, got a length of nan"):
+        poincare.distance_matrix(inside * math.nan, inside, 1.0)
+    assert poincare.distance(inside[:0], inside[:0], 1.0).shape == (0,)

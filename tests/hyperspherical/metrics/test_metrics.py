@@ -25,6 +25,9 @@ def test_accuracy() -> None:
     assert [accuracy(scores, labels, k).item() for k in (1, 2, 3)] == pytest.approx([1 / 3, 2 / 3, 1])
     with pytest.raises(ValueError, match="k must be at most"):
         accuracy(scores, labels, 4)
+    assert accuracy(scores.log() - torch.tensor([0.0, 0.0, math.inf]), labels).item() == pytest.approx(1 / 3)
+    with pytest.raises(ValueError, match="scores must be numbers, got nan for 2 examples"):
+        accuracy(scores.masked_fill(scores == 0.2, math.nan)[:2], labels[:2])
 
 
 @pytest.mark.parametrize("binning", ["equal_mass", "equal_width"])
@@ -43,8 +46,10 @@ def test_calibration_of_the_certain() -> None:
     sure = torch.eye(3)
     assert calibration_error(sure, torch.arange(3), binning="equal_width").item() == 0
     assert calibration_error(sure, torch.tensor([1, 2, 0])).item() == 1
-    with pytest.raises(ValueError, match="softmax, not logits"):
+    with pytest.raises(ValueError, match="got values from 0 to 5: pass the softmax, not logits"):
         calibration_error(sure * 5, torch.arange(3))
+    with pytest.raises(ValueError, match=r"probabilities must lie in \[0, 1\], got values from nan to nan"):
+        calibration_error(sure * math.nan, torch.arange(3))
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "inner", "euclidean"])
@@ -83,6 +88,13 @@ def test_retrieval_in_the_ball_and_bad_input() -> None:
         retrieval_scores(x, torch.arange(10))
     with pytest.raises(ValueError, match="similarity must be one of"):
         retrieval_scores(x, torch.arange(10) % 2, "manhattan")
+    with pytest.raises(ValueError, match=r"similarity must be one of 'cosine', .* or a function, got None"):
+        retrieval_scores(x, torch.arange(10) % 2, None)
+    with pytest.raises(ValueError, match=r"the result of similarity must have shape \(10, 10\), got \(10, 2\)"):
+        retrieval_scores(x, torch.arange(10) % 2, lambda q, k: (q @ k.T)[:, :2])
+    x[3] = math.nan
+    with pytest.raises(ValueError, match="embeddings must be finite, got 1 of 10 rows that are not"):
+        retrieval_scores(x, torch.arange(10) % 2)
 
 
 def test_knn_against_loops() -> None:
@@ -101,3 +113,5 @@ def test_knn_against_loops() -> None:
         knn_probabilities(bank[:0], labels[:0], queries, 5)
     with pytest.raises(ValueError, match="temperature"):
         knn_probabilities(bank, labels, queries, 5, temperature=0.0)
+    with pytest.raises(ValueError, match="queries must be finite, got 9 of 9 rows that are not"):
+        knn_probabilities(bank, labels, queries / 0, 5)
