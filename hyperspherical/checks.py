@@ -68,7 +68,7 @@ def check_labels(name: str, labels: Tensor, batch: int, num_classes: int | None 
         raise ValueError(f"{name} must be an integer tensor, got {labels.dtype}")
     check_shape(name, labels, (batch,))
     if num_classes is not None and values_are_checked(labels):
-        low, high = int(labels.min()), int(labels.max())
+        low, high = (int(bound) for bound in labels.aminmax())
         if low < 0 or high >= num_classes:
             raise ValueError(f"{name} must lie in 0 ... {num_classes - 1}, got values from {low} to {high}")
 

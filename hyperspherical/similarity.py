@@ -9,11 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from hyperspherical.bessel import (
-    log_vmf_normalizer_difference,
-    log_vmf_normalizer_step,
-    mean_resultant_length,
-)
+from hyperspherical.bessel import log_vmf_normalizer, log_vmf_normalizer_step, mean_resultant_length
 from hyperspherical.checks import (
     check_at_least,
     check_between,
@@ -22,7 +18,8 @@ from hyperspherical.checks import (
     check_floating,
     check_shape,
 )
-from hyperspherical.sphere import at_least_float32, normalize
+from hyperspherical.fitted import LogNormalizerRise
+from hyperspherical.sphere import at_least_float32, autocast_off, inverse_or_zero, normalize
 
 DIVERGENCES = ("kl", "jeffreys", "renyi")
 
@@ -35,7 +32,7 @@ def cosine_similarity(queries: Tensor, keys: Tensor) -> Tensor:
     """
     check_features("queries", queries, ("B", "D"))
     check_features("keys", keys, ("K", queries.shape[1]))
-    with torch.autocast(queries.device.type, enabled=False):
+    with autocast_off(queries):
         q_BD, k_KD = at_least_float32(queries), at_least_float32(keys)
         return normalize(q_BD) @ normalize(k_KD.to(q_BD.dtype)).T
 
@@ -57,7 +54,7 @@ def feature_average_similarity(queries: Tensor, keys: Tensor) -> Tensor:
     """
     check_features("queries", queries, ("B", "V", "D"))
     check_features("keys", keys, ("K", "V", queries.shape[2]))
-    with torch.autocast(queries.device.type, enabled=False):
+    with autocast_off(queries):
         q_BD, k_KD = (normalize(at_least_float32(views)).mean(dim=1) for views in (queries, keys))
         return q_BD @ k_KD.to(q_BD.dtype).T
 
@@ -94,19 +91,39 @@ def fit_von_mises_fisher(
     if not 0 < shrinkage <= 1:
         raise ValueError(f"shrinkage must lie in (0, 1], got {shrinkage}")
     dim = views.shape[-1]
-    with torch.autocast(views.device.type, enabled=False):
+    with autocast_off(views):
         mean = normalize(at_least_float32(views)).mean(dim=-2)
-        resultant = shrinkage * torch.linalg.vector_norm(mean, dim=-1)
-        squared = resultant.square()
-        kappa = resultant * (dim - squared) / (1 - squared).clamp_min(1e-8)
-        return VonMisesParameters(normalize(mean), kappa / dim if normalise_by_dimension else kappa, resultant)
+        length = torch.linalg.vector_norm(mean, dim=-1, keepdim=True)
+        resultant = shrinkage * length.squeeze(-1)
+        # (D - R^2) / (1 - R^2) = 1 + (D - 1) / (1 - R^2)
+        scale = 1 / dim if normalise_by_dimension else 1.0
+        spread = (1 - resultant.square()).clamp_min(1e-8)
+        kappa = torch.addcdiv(scale * resultant, resultant, spread, value=scale * (dim - 1))
+        return VonMisesParameters(mean * inverse_or_zero(length), kappa, resultant)
+
+
+def _checked(name: str, given: VonMisesParameters, allowed: str = "VonMisesParameters") -> VonMisesParameters:
+    """Parameters (B, D), (B,) and (B,), all in the directions' type, at least float32; ValueError for anything else."""
+    if not isinstance(given, VonMisesParameters):
+        raise ValueError(f"{name} must be {allowed}, got {type(given).__name__}")
+    check_features(f"{name}.mean_direction", given.mean_direction, ("B", "D"))
+    check_at_least(f"{name}'s dimension", given.mean_direction.shape[1], 2)
+    check_features(f"{name}.concentration", given.concentration, (given.mean_direction.shape[0],))
+    if given.mean_resultant is not None:
+        check_features(f"{name}.mean_resultant", given.mean_resultant, (given.mean_direction.shape[0],))
+    return _as_type(given, at_least_float32(given.mean_direction).dtype)
+
+
+def _as_type(p: VonMisesParameters, dtype: torch.dtype) -> VonMisesParameters:
+    resultant = None if p.mean_resultant is None else p.mean_resultant.to(dtype)
+    return VonMisesParameters(p.mean_direction.to(dtype), p.concentration.to(dtype), resultant)
 
 
 class CosineSimilarity:
     """Cosine of one query view and one key view over a temperature, with the interface of `DivergenceSimilarity`.
 
     Raises:
-        ValueError: temperature out of range, or several views per image.
+        ValueError: temperature out of range, several views per image, or queries or keys that are not parameters.
     """
 
     def __init__(self, temperature: float = 0.1) -> None:
@@ -124,12 +141,14 @@ class CosineSimilarity:
 
     def __call__(self, queries: VonMisesParameters, keys: VonMisesParameters) -> Tensor:
         """All pairs: B queries against K keys -> (B, K) logits."""
-        return cosine_similarity(queries.mean_direction, keys.mean_direction) / self.temperature
+        q, k = _checked("queries", queries), _checked("keys", keys)
+        return cosine_similarity(q.mean_direction, k.mean_direction) / self.temperature
 
     def pairwise(self, queries: VonMisesParameters, keys: VonMisesParameters) -> Tensor:
         """Row by row: B queries against B keys -> (B,) logits."""
-        check_shape("keys", keys.mean_direction, tuple(queries.mean_direction.shape))
-        return (queries.mean_direction * keys.mean_direction).sum(dim=-1) / self.temperature
+        q, k = _checked("queries", queries), _checked("keys", keys)
+        check_shape("keys", k.mean_direction, tuple(q.mean_direction.shape))
+        return (q.mean_direction * k.mean_direction).sum(dim=-1) / self.temperature
 
 
 class DivergenceSimilarity:
@@ -177,41 +196,39 @@ class DivergenceSimilarity:
 
     def __call__(self, queries: Tensor | VonMisesParameters, keys: Tensor | VonMisesParameters) -> Tensor:
         """All pairs: (B, V, D) views or parameters against (K, V, D) views or parameters -> (B, K) logits."""
-        q, k = self._parameters("queries", queries), self._parameters("keys", keys)
+        q, k = self._parameters(queries, keys)
         check_shape("keys", k.mean_direction, ("K", q.mean_direction.shape[1]))
-        with torch.autocast(q.mean_direction.device.type, enabled=False):
+        with autocast_off(q.mean_direction):
             if self.divergence == "renyi":
                 return self._renyi(q, k, q.mean_direction @ k.mean_direction.T)
             row_features, row_B, column_features, column_K = self._terms(q, k)
-            logits_BK = torch.addmm(column_K, row_features, column_features.T)
-            return logits_BK.sub_(row_B[:, None])  # in place: the product's backward does not need its result
+            scale, bias_BK = 1 / self.temperature, column_K - row_B[:, None]
+            # In place: backward does not need what is overwritten, and a pass over (B, K) costs like a product.
+            return bias_BK.addmm_(row_features, column_features.T, beta=scale, alpha=scale)
 
     def pairwise(self, queries: Tensor | VonMisesParameters, keys: Tensor | VonMisesParameters) -> Tensor:
         """Row by row: B queries against B keys -> (B,) logits, the diagonal of calling."""
-        q, k = self._parameters("queries", queries), self._parameters("keys", keys)
+        q, k = self._parameters(queries, keys)
         check_shape("keys", k.mean_direction, tuple(q.mean_direction.shape))
-        with torch.autocast(q.mean_direction.device.type, enabled=False):
+        with autocast_off(q.mean_direction):
             if self.divergence == "renyi":
                 cosine = (q.mean_direction * k.mean_direction).sum(dim=-1)
                 return self._renyi(q, k, cosine[:, None], pairs=True)[:, 0]
             row_features, row_B, column_features, column_B = self._terms(q, k)
-            return (row_features * column_features).sum(dim=-1) + column_B - row_B
+            return ((row_features * column_features).sum(dim=-1) + column_B - row_B) / self.temperature
 
-    def _parameters(self, name: str, given: Tensor | VonMisesParameters) -> VonMisesParameters:
-        if isinstance(given, Tensor):
-            check_features(name, given, ("B", "V", "D"))
-            return self.fit(given)
-        if not isinstance(given, VonMisesParameters):
-            raise ValueError(f"{name} must be a tensor of views or VonMisesParameters, got {type(given).__name__}")
-        check_features(f"{name}.mean_direction", given.mean_direction, ("B", "D"))
-        check_at_least(f"{name}'s dimension", given.mean_direction.shape[1], 2)
-        check_features(f"{name}.concentration", given.concentration, (given.mean_direction.shape[0],))
-        if given.mean_resultant is not None:
-            check_features(f"{name}.mean_resultant", given.mean_resultant, (given.mean_direction.shape[0],))
-        resultant = None if given.mean_resultant is None else at_least_float32(given.mean_resultant)
-        return VonMisesParameters(
-            at_least_float32(given.mean_direction), at_least_float32(given.concentration), resultant
-        )
+    def _parameters(
+        self, queries: Tensor | VonMisesParameters, keys: Tensor | VonMisesParameters
+    ) -> tuple[VonMisesParameters, VonMisesParameters]:
+        """Parameters of both, fitted where views are given, in the queries' type."""
+        both = []
+        for name, given in (("queries", queries), ("keys", keys)):
+            if isinstance(given, Tensor):
+                check_features(name, given, ("B", "V", "D"))
+                both.append(self.fit(given))
+            else:
+                both.append(_checked(name, given, "a tensor of views or VonMisesParameters"))
+        return both[0], _as_type(both[1], both[0].mean_direction.dtype)
 
     def _mean_length(self, p: VonMisesParameters) -> Tensor:
         dim = p.mean_direction.shape[1]
@@ -223,38 +240,43 @@ class DivergenceSimilarity:
         return mean_resultant_length(p.concentration * (dim if self.normalise_by_dimension else 1), dim)
 
     def _terms(self, q: VonMisesParameters, k: VonMisesParameters) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Row features, row term, column features and column term, with logits = features product + column - row."""
-        mean_q = self._mean_length(q)
-        row = mean_q * q.concentration
+        """Row features, row term, column features and column term: T logits = features product + column - row."""
+        mean_q, dim = self._mean_length(q), q.mean_direction.shape[1]
+        row, kappa_k = mean_q * q.concentration, k.concentration
         if self.divergence == "kl":
-            row = row + self._normalizer(q)
-            column = self._normalizer(k)
+            if kappa_k.stride(0) == 0:  # one number expanded over all keys, as for a queue
+                kappa_k = kappa_k[:1]
+            normalizers = self._normalizer(torch.cat([q.concentration, kappa_k]), dim)
+            row_normalizer, column = normalizers.split([len(row), len(kappa_k)])
+            row = row + row_normalizer
             row_features = q.mean_direction * mean_q[:, None]
-            column_features = k.mean_direction * k.concentration[:, None]
+            # A tensor of its own, because a queue is overwritten before backward.
+            column_features = k.mean_direction * kappa_k[:, None]
         else:
             mean_k = self._mean_length(k)
-            column = -mean_k * k.concentration
+            column = -mean_k * kappa_k
             row_features = torch.cat(
                 [mean_q[:, None] * q.mean_direction, q.concentration[:, None] * q.mean_direction], 1
             )
-            column_features = torch.cat(
-                [k.concentration[:, None] * k.mean_direction, mean_k[:, None] * k.mean_direction], 1
-            )
-        scale = 1 / self.temperature
-        return row_features * scale, row * scale, column_features.to(row_features.dtype), column * scale
+            column_features = torch.cat([kappa_k[:, None] * k.mean_direction, mean_k[:, None] * k.mean_direction], 1)
+        return row_features, row, column_features, column.expand(len(k.concentration))
 
-    def _normalizer(self, p: VonMisesParameters) -> Tensor:
+    def _normalizer(self, kappa: Tensor, dim: int) -> Tensor:
         """log C(kappa) - log C(0): small where log C itself is large."""
-        kappa = p.concentration
-        return log_vmf_normalizer_difference(kappa, torch.zeros_like(kappa), p.mean_direction.shape[1])
+        if kappa.dtype == torch.float32:
+            rise: Tensor = LogNormalizerRise.apply(kappa, dim)
+            return rise
+        at_zero = math.lgamma(dim / 2) - math.log(2) - 0.5 * dim * math.log(math.pi)
+        return log_vmf_normalizer(kappa, dim) - at_zero
 
     def _renyi(self, q: VonMisesParameters, k: VonMisesParameters, cosine: Tensor, pairs: bool = False) -> Tensor:
         """Minus the Renyi divergence: (log C(|order q + (1 - order) k|) - order log C(q) - ...) / (order - 1)."""
         a, dim = self.order, q.mean_direction.shape[1]
         kappa_q = q.concentration[:, None]
         kappa_k = k.concentration[:, None] if pairs else k.concentration[None, :]
-        column = self._normalizer(k)[:, None] if pairs else self._normalizer(k)[None, :]
+        normalizer_k = self._normalizer(k.concentration, dim)
+        column = normalizer_k[:, None] if pairs else normalizer_k[None, :]
         squared = (a * kappa_q).square() + ((1 - a) * kappa_k).square() + 2 * a * (1 - a) * kappa_q * kappa_k * cosine
         mixed = -log_vmf_normalizer_step(torch.zeros_like(squared[:1, :1]), squared.clamp_min(0.0), dim)
-        divergence = (a * self._normalizer(q)[:, None] + (1 - a) * column - mixed) / (a - 1)
+        divergence = (a * self._normalizer(q.concentration, dim)[:, None] + (1 - a) * column - mixed) / (a - 1)
         return -divergence / self.temperature

@@ -10,8 +10,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from hyperspherical.checks import check_features, check_shape
-from hyperspherical.sphere import angle, at_least_float32, normalize
+from hyperspherical.checks import check_features, check_labels, check_shape
+from hyperspherical.sphere import angle, at_least_float32, autocast_off, normalize
 
 
 def pair_labels(labels: Tensor) -> Tensor:
@@ -24,10 +24,11 @@ def pair_labels(labels: Tensor) -> Tensor:
         (M,) bool.
 
     Raises:
-        ValueError: labels is not one-dimensional, or its length is odd or zero.
+        ValueError: labels are not integers or not one-dimensional, or their number is odd or zero.
     """
     if labels.dim() != 1 or labels.shape[0] % 2 or not labels.shape[0]:
         raise ValueError(f"labels must have shape (2M,) with M at least 1, got {tuple(labels.shape)}")
+    check_labels("labels", labels, labels.shape[0])
     first, second = labels.chunk(2)
     return first == second
 
@@ -65,7 +66,7 @@ class AngularMarginContrastiveLoss(nn.Module):
     def forward(self, features: Tensor, pair_labels: Tensor) -> Tensor:
         """(2M, D) features of any length and (M,) bool -> scalar in squared radians."""
         first, second = _halves(features, pair_labels)
-        with torch.autocast(features.device.type, enabled=False):
+        with autocast_off(features):
             theta_M = angle(normalize(first), normalize(second))
             losses_M = torch.where(pair_labels, theta_M.square(), (self.margin - theta_M).clamp_min(0.0).square())
             return losses_M.mean()
@@ -93,7 +94,7 @@ class EuclideanContrastiveLoss(nn.Module):
     def forward(self, features: Tensor, pair_labels: Tensor) -> Tensor:
         """(2M, D) features and (M,) bool -> scalar in the squared unit of the features."""
         first, second = _halves(features, pair_labels)
-        with torch.autocast(features.device.type, enabled=False):
+        with autocast_off(features):
             difference = first - second
             apart_M = (self.margin - torch.linalg.vector_norm(difference, dim=-1)).clamp_min(0.0).square()
             return torch.where(pair_labels, difference.square().sum(dim=-1), apart_M).mean()

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hyperspherical.checks import check_choice, check_features, check_shape
+from hyperspherical.checks import check_choice, check_features
 from hyperspherical.similarity import cosine_similarity
-from hyperspherical.sphere import at_least_float32, normalize
+from hyperspherical.sphere import at_least_float32, autocast_off, normalize
 
 
 def _check_temperature(temperature: float) -> None:
@@ -86,7 +86,7 @@ def _positives_and_negatives(z_BVD: Tensor, temperature: float) -> tuple[Tensor,
     batch, views, dim = z_BVD.shape
     if batch < 2:
         raise ValueError(f"z_BVD must hold at least 2 images to contrast, got shape {tuple(z_BVD.shape)}")
-    with torch.autocast(z_BVD.device.type, enabled=False):
+    with autocast_off(z_BVD):
         unit_BVD = normalize(at_least_float32(z_BVD))
         flat = unit_BVD.reshape(batch * views, dim)
         logits = (flat @ flat.T / temperature).view(batch, views, batch, views)
@@ -155,22 +155,25 @@ def loss_average(
     check_features("queries_BVD", queries_BVD, ("B", "V", "D"))
     batch, _, dim = queries_BVD.shape
     check_features("keys_NVD", keys_NVD, ("N", "V", dim))
+    if negatives_KD is not None:
+        check_features("negatives_KD", negatives_KD, ("K", dim))
     _check_temperature(temperature)
     check_choice("mean", mean, ("losses", "probabilities"))
     if first_row < 0 or first_row + batch > keys_NVD.shape[0]:
         raise ValueError(
             f"first_row must leave room for {batch} positives in {keys_NVD.shape[0]} keys, got {first_row}"
         )
-    with torch.autocast(queries_BVD.device.type, enabled=False):
-        q_BVD, k_NVD = normalize(at_least_float32(queries_BVD)), normalize(at_least_float32(keys_NVD))
+    with autocast_off(queries_BVD):
+        q_BVD = normalize(at_least_float32(queries_BVD))
+        k_NVD = normalize(at_least_float32(keys_NVD)).to(q_BVD.dtype)
         own_BVD = k_NVD[first_row : first_row + batch]
         positive_BIJ = q_BVD @ own_BVD.transpose(1, 2) / temperature
         if negatives_KD is None:
             logits_BIJN = torch.einsum("bid,njd->bijn", q_BVD, k_NVD) / temperature
             total_BIJ = logits_BIJN.logsumexp(dim=-1)
         else:
-            check_shape("negatives_KD", negatives_KD, ("K", dim))
-            negatives_BI = (q_BVD @ normalize(at_least_float32(negatives_KD)).T / temperature).logsumexp(dim=-1)
+            queue_KD = normalize(at_least_float32(negatives_KD)).to(q_BVD.dtype)
+            negatives_BI = (q_BVD @ queue_KD.T / temperature).logsumexp(dim=-1)
             total_BIJ = torch.logaddexp(positive_BIJ, negatives_BI[..., None])
         losses_BIJ = total_BIJ - positive_BIJ
         if mean == "losses":

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from hyperspherical.checks import check_at_least, check_choice, check_features, check_labels
 from hyperspherical.poincare import exponential_map_at_zero, squared_norm, to_ball_interior
-from hyperspherical.sphere import angle, at_least_float32, normalize
+from hyperspherical.sphere import angle, at_least_float32, autocast_off, inverse_or_zero, normalize
 
 LARGEST_INVERSE_TEMPERATURE = 1e3
 
@@ -93,10 +93,11 @@ class CosineSoftmaxLoss(SoftmaxLoss):
     def logits(self, embeddings: Tensor) -> Tensor:
         """(B, n) embeddings -> (B, Y) logits."""
         check_features("embeddings", embeddings, ("B", self.embedding_size))
-        with torch.autocast(embeddings.device.type, enabled=False):
+        with autocast_off(embeddings):
             x_BN, w_YN = at_least_float32(embeddings), at_least_float32(self.class_matrix)
             beta = inverse_temperature(self.log_inverse_temperature)
-            return F.linear(normalize(x_BN) * beta, normalize(w_YN.to(x_BN.dtype)))
+            scale_B1 = beta * inverse_or_zero(torch.linalg.vector_norm(x_BN, dim=-1, keepdim=True))
+            return F.linear(x_BN * scale_B1, normalize(w_YN.to(x_BN.dtype)))
 
 
 class ArcFaceLoss(CosineSoftmaxLoss):
@@ -134,7 +135,7 @@ class ArcFaceLoss(CosineSoftmaxLoss):
         """(B, n) embeddings and (B,) labels -> mean loss in nats, a scalar. `generator` is not used."""
         check_features("embeddings", embeddings, ("B", self.embedding_size))
         check_labels("labels", labels, embeddings.shape[0], self.num_classes)
-        with torch.autocast(embeddings.device.type, enabled=False):
+        with autocast_off(embeddings):
             x_BN = normalize(at_least_float32(embeddings))
             w_YN = normalize(at_least_float32(self.class_matrix).to(x_BN.dtype))
             theta_B = angle(x_BN, w_YN[labels])
@@ -192,13 +193,13 @@ class HyperbolicSoftmaxLoss(nn.Module):
 
     def to_ball(self, embeddings: Tensor) -> Tensor:
         """(B, n) embeddings -> (B, n) points of the ball, inside radius (1 - 1e-3) / sqrt(c)."""
+        check_features("embeddings", embeddings, ("B", self.embedding_size))
         return exponential_map_at_zero(at_least_float32(embeddings), self.curvature, self.riemannian_gradient)
 
     def logits(self, embeddings: Tensor) -> Tensor:
         """(B, n) embeddings -> (B, Y) logits."""
-        check_features("embeddings", embeddings, ("B", self.embedding_size))
         c = self.curvature
-        with torch.autocast(embeddings.device.type, enabled=False):
+        with autocast_off(embeddings):
             x_BN = self.to_ball(embeddings)
             a_YN = at_least_float32(self.normals).to(x_BN.dtype)
             p_YN = to_ball_interior(exponential_map_at_zero(at_least_float32(self.offsets).to(x_BN.dtype), c), c)

@@ -8,6 +8,7 @@ from torch.distributions import kl_divergence
 from hyperspherical import VonMisesFisher
 from hyperspherical.losses import in_batch_loss, info_nce
 from hyperspherical.similarity import (
+    CosineSimilarity,
     DivergenceSimilarity,
     VonMisesParameters,
     cosine_similarity,
@@ -128,6 +129,29 @@ def test_a_queue_without_resultants_and_low_precision() -> None:
     torch.testing.assert_close(low, similarity(q, k).float(), rtol=1e-4, atol=1e-4)
 
 
+def test_keys_with_one_concentration() -> None:
+    """As a queue has it: one number, expanded. The same logits and gradients as with a number of its own each."""
+    k = fit_von_mises_fisher(views(5, seed=1)).mean_direction
+    kappa = torch.tensor(1.7, dtype=torch.float64, requires_grad=True)
+    results = []
+    for concentration in (kappa.expand(5), kappa.expand(5).clone()):
+        q, stored = views(3).requires_grad_(), VonMisesParameters(k, concentration)
+        logits = DivergenceSimilarity(0.7)(q, stored)
+        gradients = torch.autograd.grad(logits.square().sum(), (q, kappa))
+        results.append((logits, DivergenceSimilarity(0.7).pairwise(views(5), stored), *gradients))
+    for shared, own in zip(*results, strict=True):
+        torch.testing.assert_close(shared, own)
+
+
+@pytest.mark.parametrize("divergence", ["kl", "jeffreys", "renyi"])
+def test_keys_of_another_type(divergence: str) -> None:
+    similarity = DivergenceSimilarity(divergence=divergence)
+    q, k = views(3), views(5, seed=1)
+    logits = similarity(q.float(), similarity.fit(k))
+    assert logits.dtype == torch.float32
+    torch.testing.assert_close(logits, similarity(q, k).float(), rtol=1e-4, atol=1e-4)
+
+
 def test_coinciding_and_cancelling_views_have_finite_gradients() -> None:
     x = torch.ones(2, 2, 8)
     x[1, 1] = -1
@@ -146,6 +170,20 @@ def test_bad_input() -> None:
         similarity(views(3), views(3, dim=8))
     with pytest.raises(ValueError, match="keys must be a tensor of views or VonMisesParameters, got list"):
         similarity(views(3), [1])
+    cosine, fitted = CosineSimilarity(), fit_von_mises_fisher(views(3))
+    for method in (similarity.pairwise, cosine.pairwise):
+        with pytest.raises(ValueError, match=r"keys must have shape \(3, 16\), got \(1, 16\)"):
+            method(fitted, fit_von_mises_fisher(views(1)))
+    with pytest.raises(ValueError, match="queries must be VonMisesParameters, got Tensor"):
+        cosine(views(3), fitted)
+    with pytest.raises(ValueError, match="views must be one per image for the cosine, got 3"):
+        cosine.fit(views(3))
+    with pytest.raises(ValueError, match=r"keys.concentration must have shape \(3,\), got \(1,\)"):
+        similarity(fitted, fitted._replace(concentration=torch.ones(1)))
+    with pytest.raises(ValueError, match=r"queries.mean_resultant must have shape \(3,\), got \(3, 1\)"):
+        similarity(fitted._replace(mean_resultant=torch.ones(3, 1)), fitted)
+    with pytest.raises(ValueError, match=r"keys must have shape \(K, V, 16\), got \(3, 16\)"):
+        feature_average_similarity(views(3), views(3)[:, 0])
     with pytest.raises(ValueError, match="temperature"):
         DivergenceSimilarity(temperature=0.0)
     with pytest.raises(ValueError, match="shrinkage"):

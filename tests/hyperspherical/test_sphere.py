@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from hyperspherical.sphere import angle, check_unit, normalize
+from hyperspherical.sphere import angle, autocast_off, check_unit, normalize
 
 
 def test_normalize_and_its_gradient_at_zero() -> None:
@@ -13,6 +13,23 @@ def test_normalize_and_its_gradient_at_zero() -> None:
     y.sum().backward()
     assert x.grad is not None and torch.equal(x.grad[1], torch.zeros(2)) and x.grad.isfinite().all()
     assert torch.autograd.gradcheck(normalize, torch.randn(4, 5, dtype=torch.float64, requires_grad=True))
+
+
+def test_normalize_twice_differentiated_and_mapped() -> None:
+    x = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(normalize, x)
+    torch.testing.assert_close(torch.vmap(normalize)(x), normalize(x))
+    jacobian = torch.vmap(torch.func.jacrev(normalize))(torch.cat([x.detach(), torch.zeros(1, 5).double()]))
+    assert jacobian.isfinite().all() and not jacobian[-1].any()
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_autocast_off(enabled: bool) -> None:
+    x = torch.eye(2)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+        with autocast_off(x):
+            assert (x @ x).dtype == torch.float32
+        assert (x @ x).dtype == (torch.bfloat16 if enabled else torch.float32)
 
 
 @pytest.mark.parametrize("theta", [0.0, 1e-6, 1e-4, 0.3, math.pi / 2, 3.0, math.pi - 1e-4, math.pi])
@@ -40,6 +57,12 @@ def test_angle_of_opposite_and_of_dead_features() -> None:
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="same shape"):
         angle(torch.ones(2, 3), torch.ones(3))
+    with pytest.raises(ValueError, match="at least one axis"):
+        angle(torch.tensor(1.0), torch.tensor(1.0))
+    with pytest.raises(ValueError, match="at least one axis"):
+        normalize(torch.tensor(1.0))
+    with pytest.raises(ValueError, match=r"x must be a floating-point tensor, got torch.int64"):
+        normalize(torch.ones(3, dtype=torch.long))
     with pytest.raises(ValueError, match=r"loc must hold unit vectors, got a length that differs from 1 by 1"):
         check_unit("loc", torch.tensor([2.0, 0.0]))
     check_unit("loc", torch.tensor([2.0, 0.0]), validate_args=False)
