@@ -168,12 +168,16 @@ class LogNormalizerRise(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, kappa_P: Tensor, dim: int) -> Tensor:
-        fall_1P, slope_1P = normalizer_step(at(kappa_P.new_zeros(1), dim), kappa_P.square()[None], dim)
-        ctx.save_for_backward(kappa_P, slope_1P[0])
-        return -fall_1P[0]
+        fit = _fit(dim)
+        exact_P = kappa_P.double()
+        point = at(exact_P.square(), dim)
+        ctx.save_for_backward(exact_P * point.quotient)
+        at_zero = sum(c * 0.5**power for power, c in enumerate(fit.remainder))
+        fall_P = torch.log((point.s + 1) / 2).mul_((dim - 1) / 2).sub_(point.remainder - at_zero)
+        return fall_P.sub_(point.s - 1, alpha=fit.nu).to(kappa_P.dtype)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_P: Tensor) -> tuple[Tensor, None]:
-        kappa_P, slope_P = ctx.saved_tensors
-        return -2 * grad_P * kappa_P * slope_P, None
+        (ratio_P,) = ctx.saved_tensors
+        return (-ratio_P * grad_P).to(grad_P.dtype), None
