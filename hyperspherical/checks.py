@@ -40,7 +40,9 @@ def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
 
 
 def check_floating(name: str, tensor: Tensor) -> None:
-    """Raise ValueError unless `tensor` holds floating-point numbers."""
+    """Raise ValueError unless `tensor` is a tensor of floating-point numbers."""
+    if not isinstance(tensor, Tensor):
+        raise ValueError(f"{name} must be a tensor, got {type(tensor).__name__}")
     if not tensor.is_floating_point():
         raise ValueError(f"{name} must be a floating-point tensor, got {tensor.dtype}")
 

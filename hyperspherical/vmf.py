@@ -73,6 +73,8 @@ class VonMisesFisher(Distribution):
         if loc.dim() == 0 or loc.shape[-1] < 2:
             raise ValueError(f"loc must have shape (..., n) with n >= 2, got {tuple(loc.shape)}")
         loc = at_least_float32(loc)
+        if not isinstance(concentration, Tensor | float | int):
+            raise ValueError(f"concentration must be a tensor or a number, got {type(concentration).__name__}")
         kappa = torch.as_tensor(concentration, device=loc.device)
         kappa = kappa.to(loc.dtype) if not isinstance(concentration, Tensor) else at_least_float32(kappa)
         check_concentration("concentration", kappa, validate_args)
@@ -192,7 +194,7 @@ class HypersphericalUniform(Distribution):
         dtype, device: of the samples.
 
     Raises:
-        ValueError: dim < 2.
+        ValueError: dim < 2, or a dtype that is not floating point.
     """
 
     arg_constraints = {}  # noqa: RUF012 (torch's own form)
@@ -206,8 +208,24 @@ class HypersphericalUniform(Distribution):
         device: torch.device | str | None = None,
     ) -> None:
         check_at_least("dim", dim, 2)
+        if not dtype.is_floating_point:
+            raise ValueError(f"dtype must be floating point, got {dtype}")
         self.dim, self.dtype, self.device = dim, dtype, device
         super().__init__(torch.Size(batch_shape), torch.Size((dim,)), validate_args=False)
+
+    def expand(self, batch_shape: Shape, _instance: "HypersphericalUniform | None" = None) -> "HypersphericalUniform":
+        """The same distribution with batch axes expanded to `batch_shape`."""
+        return HypersphericalUniform(self.dim, batch_shape, self.dtype, self.device)
+
+    @property
+    def mean(self) -> Tensor:
+        """(..., n) zero."""
+        return torch.zeros((*self.batch_shape, self.dim), dtype=self.dtype, device=self.device)
+
+    @property
+    def variance(self) -> Tensor:
+        """(..., n) 1 / n."""
+        return torch.full((*self.batch_shape, self.dim), 1 / self.dim, dtype=self.dtype, device=self.device)
 
     def entropy(self) -> Tensor:
         """(...) logarithm of the sphere's area, 2 pi^(n/2) / Gamma(n/2)."""
@@ -215,9 +233,15 @@ class HypersphericalUniform(Distribution):
         return torch.full(self.batch_shape, area, dtype=self.dtype, device=self.device)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """(...) minus the entropy, at unit vectors (..., n)."""
+        """(...) minus the entropy, at unit vectors (..., n).
+
+        Raises:
+            ValueError: value is not on the sphere (looked at on the CPU), or has the wrong last axis.
+        """
+        check_floating("value", value)
         if value.shape[-1:] != self.event_shape:
             raise ValueError(f"value must have shape (..., {self.dim}), got {tuple(value.shape)}")
+        check_unit("value", value)
         return (-self.entropy()).expand(torch.broadcast_shapes(value.shape[:-1], self.batch_shape))
 
     def sample(self, sample_shape: Shape = (), generator: torch.Generator | None = None) -> Tensor:

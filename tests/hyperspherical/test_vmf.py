@@ -214,11 +214,26 @@ def test_shapes_and_expand() -> None:
         (torch.eye(3), torch.tensor(math.nan), "concentration must be finite"),
         (torch.eye(3), torch.ones(2), "broadcasts"),
         (torch.eye(3, dtype=torch.long), torch.tensor(1.0), "floating"),
+        ([1.0, 0.0], torch.tensor(1.0), "loc must be a tensor, got list"),
+        (torch.eye(3), "large", "concentration must be a tensor or a number, got str"),
     ],
 )
 def test_bad_parameters(loc: Tensor, kappa: Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         VonMisesFisher(loc, kappa)
+
+
+def test_uniform_distribution() -> None:
+    p = HypersphericalUniform(5, (2,), dtype=torch.float64).expand((3, 2))
+    x = p.sample((50_000,), seeded(1))
+    assert x.shape == (50_000, 3, 2, 5) and p.mean.shape == p.variance.shape == (3, 2, 5)
+    assert ((x.mean(dim=0) - p.mean).abs() < 5 * x.std(dim=0) / math.sqrt(50_000)).all()
+    torch.testing.assert_close(x.var(dim=0), p.variance, rtol=0.03, atol=0.0)
+    assert torch.equal(p.log_prob(x[0]), -p.entropy())
+    with pytest.raises(ValueError, match="value must hold unit vectors"):
+        p.log_prob(2 * x[0])
+    with pytest.raises(ValueError, match="dtype must be floating point"):
+        HypersphericalUniform(5, dtype=torch.int64)
 
 
 def test_bad_arguments() -> None:
