@@ -16,7 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .catalogue import Constants, DatasetEntry
+from .catalogue import IMAGENET_CONSTANTS, Constants, DatasetEntry
+from .geometry import CentreCrop, Geometry, WindowResize
+from .randaugment import RandAugment
 from .stages import (
     ColourJitter,
     GaussianBlur,
@@ -25,6 +27,7 @@ from .stages import (
     RandomGrey,
     RandomResizedCrop,
     ReflectPadCrop,
+    Solarise,
     Stage,
 )
 
@@ -34,14 +37,16 @@ Drawn = tuple[tuple[Tensor, ...], ...]
 
 @dataclass(frozen=True)
 class Preset:
-    """Stages on pixels in [0, 1], normalisation, and stages after it."""
+    """Geometry, stages on pixels in [0, 1], normalisation, and stages after it."""
 
     stages: tuple[Stage, ...] = ()
     divisor: float = 255.0
     """What pixels are divided by."""
     protocol: str | None = None
-    """Whose normalisation constants of the data set are used; None: no normalisation."""
+    """Whose normalisation constants are used: "imagenet", or a protocol of the data set; None: no normalisation."""
     stages_after: tuple[Stage, ...] = ()
+    geometry: Geometry | None = None
+    """What the loader does to images of any size first; None: they are all of one size."""
 
     @property
     def all_stages(self) -> tuple[Stage, ...]:
@@ -49,7 +54,7 @@ class Preset:
 
     @property
     def draws(self) -> int:
-        """Uniform numbers per image."""
+        """Uniform numbers per image that the stages need; the geometry's are its own."""
         return sum(stage.draws for stage in self.all_stages)
 
     def draw(self, uniforms_BK: NDArray[np.float64], height: int, width: int) -> Drawn:
@@ -59,27 +64,90 @@ class Preset:
             numbers = uniforms_BK[:, start : start + stage.draws]
             drawn.append(stage.parameters(numbers, height, width))
             start += stage.draws
+            height, width = _size_after(stage, height, width)
         return tuple(drawn)
 
+    def result_size(self, height: int, width: int) -> tuple[int, int]:
+        """Height and width that the stages give images of one size."""
+        for stage in self.all_stages:
+            height, width = _size_after(stage, height, width)
+        return height, width
+
+
+def _size_after(stage: Stage, height: int, width: int) -> tuple[int, int]:
+    return stage.result_size(height, width) if isinstance(stage, RandomResizedCrop) else (height, width)
+
+
+def _dsf(solarised: float, *first: Stage, jitter: ColourJitter, blurred: float) -> tuple[Stage, ...]:
+    """The DSF paper's stages; those of probability zero are left out."""
+    last: tuple[Stage, ...] = (Solarise(solarised), HorizontalFlip()) if solarised else (HorizontalFlip(),)
+    return (*first, jitter, RandomGrey(0.2), GaussianBlur((0.1, 2.0), blurred), *last)
+
+
+_DSF_JITTER = ColourJitter(0.4, 0.4, 0.4, 0.1, probability=0.8)
+_DSF_IMAGENET_JITTER = ColourJitter(0.4, 0.4, 0.2, 0.1, probability=0.8)
+_DSF_CROP = RandomResizedCrop(scale=(0.2, 1.0))
+_ANY_WINDOW = WindowResize(224, scale=(0.08, 1.0))
+_LARGE_WINDOW = WindowResize(224, scale=(0.2, 1.0))
+_RETRIEVAL_SCALE = (0.16, 1.0)
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
         "plain": Preset(),
         "plain_256": Preset(divisor=256.0),
         "amc_translate": Preset((ReflectPadCrop(2),), divisor=256.0),
+        # vMF study
         "cifar_eval": Preset(protocol="vmf"),
         "vmf_cifar": Preset((ReflectPadCrop(4), HorizontalFlip()), protocol="vmf", stages_after=(Occlusion(),)),
-        "dsf_cifar_no_randaugment": Preset(
+        "vmf_cars196": Preset(
             (
-                RandomResizedCrop(scale=(0.2, 1.0)),
-                ColourJitter(0.4, 0.4, 0.4, 0.1, probability=0.8),
-                RandomGrey(0.2),
-                GaussianBlur((0.1, 2.0), probability=0.5),
+                ColourJitter(0.3, 0.3, 0.3, 0.1),
+                RandomResizedCrop(_RETRIEVAL_SCALE, ratio=(1.0, 1.0), size=224),
                 HorizontalFlip(),
             ),
+            protocol="imagenet",
+            geometry=CentreCrop(256, resize=256),
+        ),
+        "vmf_cars196_eval": Preset(protocol="imagenet", geometry=CentreCrop(224, resize=256)),
+        # Whole images differ in size, so colours change after the window is cut, not before: pixel by pixel the same,
+        # but contrast is stretched from the mean of the window, not of the image.
+        "vmf_cub200": Preset(
+            (ColourJitter(0.25, 0.25, 0.25, 0.0), HorizontalFlip()),
+            protocol="imagenet",
+            geometry=WindowResize(224, shorter_edge=256, scale=_RETRIEVAL_SCALE),
+        ),
+        "vmf_cub200_eval": Preset(protocol="imagenet", geometry=CentreCrop(224, shorter_edge=256)),
+        "vmf_sop": Preset(
+            (HorizontalFlip(),),
+            protocol="imagenet",
+            geometry=WindowResize(224, resize=256, scale=_RETRIEVAL_SCALE),
+        ),
+        "vmf_sop_eval": Preset(protocol="imagenet", geometry=CentreCrop(224, resize=256)),
+        # DSF
+        "dsf_cifar": Preset(
+            _dsf(0.0, _DSF_CROP, RandAugment(0.5), jitter=_DSF_JITTER, blurred=0.5),
             protocol="dsf",
         ),
+        "dsf_cifar_no_randaugment": Preset(_dsf(0.0, _DSF_CROP, jitter=_DSF_JITTER, blurred=0.5), protocol="dsf"),
         "dsf_cifar_eval": Preset(protocol="dsf"),
+        "dsf_imagenet_1": Preset(
+            _dsf(0.0, jitter=_DSF_IMAGENET_JITTER, blurred=1.0), protocol="imagenet", geometry=_ANY_WINDOW
+        ),
+        "dsf_imagenet_2": Preset(
+            _dsf(0.2, jitter=_DSF_IMAGENET_JITTER, blurred=0.1), protocol="imagenet", geometry=_ANY_WINDOW
+        ),
+        "dsf_imagenet_knn": Preset(protocol="imagenet", geometry=CentreCrop(224, resize=224)),
+        "imagenet_eval": Preset(protocol="imagenet", geometry=CentreCrop(224, shorter_edge=256)),
+        # Linear evaluation and transfer; the eval presets beside them are dsf_cifar_eval and imagenet_eval
+        "dsf_cifar_linear": Preset(
+            (RandomResizedCrop(scale=(0.08, 1.0)), HorizontalFlip(), _DSF_JITTER, RandomGrey(0.2)), protocol="dsf"
+        ),
+        "imagenet_linear": Preset((HorizontalFlip(),), protocol="imagenet", geometry=_ANY_WINDOW),
+        # The paper normalises every transfer set with CIFAR-10's constants; the other pair does so with ImageNet's.
+        "dsf_transfer": Preset((HorizontalFlip(),), protocol="dsf", geometry=_LARGE_WINDOW),
+        "dsf_transfer_eval": Preset(protocol="dsf", geometry=CentreCrop(224, shorter_edge=256)),
+        "imagenet_transfer": Preset((HorizontalFlip(),), protocol="imagenet", geometry=_LARGE_WINDOW),
+        "imagenet_transfer_eval": Preset(protocol="imagenet", geometry=CentreCrop(224, shorter_edge=256)),
     }
 )
 """Name -> preset; the papers' training and evaluation transforms."""
@@ -95,25 +163,25 @@ def preset(name: str, dataset: DatasetEntry) -> tuple[Preset, Constants | None]:
         near = difflib.get_close_matches(name.replace("-", "_"), PRESETS, n=3) or list(PRESETS)
         raise ValueError(f'unknown preset "{name}"; nearest: {", ".join(near)}')
     found = PRESETS[name]
-    return found, dataset.constants(found.protocol) if found.protocol is not None else None
+    if found.protocol is None:
+        return found, None
+    if found.protocol == "imagenet":
+        if dataset.channels != 3:
+            raise ValueError(f"preset {name} is for images of 3 channels; those of {dataset.name} have 1")
+        return found, IMAGENET_CONSTANTS
+    return found, dataset.constants(found.protocol)
 
 
 def augment(images_BHWC: Tensor, preset: Preset, constants: Constants | None, drawn: Drawn) -> Tensor:
-    """Applies a preset: uint8 (B, H, W, C) -> float32 (B, C, H, W), freshly allocated, on the same device.
+    """Applies a preset's stages: uint8 (B, H, W, C) -> float32 (B, C, H, W), freshly allocated, on the same device.
 
-    On CPU tensors, crop, flip and normalisation run as one compiled pass; `reference` defines what they give.
+    CPU tensors go through compiled passes; `reference` defines what they give, to rounding.
     """
-    if images_BHWC.device.type != "cpu" or not _is_crop_and_flip(preset.stages):
+    if images_BHWC.device.type != "cpu":
         return reference(images_BHWC, preset, constants, drawn)
-    from .kernels import crop_flip_look_up
+    from .fast import augment as fast
 
-    (rows_B, columns_B), flips = drawn[0], drawn[1 : len(preset.stages)]
-    flip_B = flips[0][0] if flips else torch.zeros(len(images_BHWC), dtype=torch.bool)
-    crop = preset.stages[0]
-    assert isinstance(crop, ReflectPadCrop)
-    table_CV = _value_table(images_BHWC.shape[-1], preset, constants)
-    images_BCHW = crop_flip_look_up(images_BHWC, table_CV, crop.padding, rows_B, columns_B, flip_B)
-    return _apply(images_BCHW, preset.stages_after, drawn[len(preset.stages) :])
+    return fast(images_BHWC, preset, constants, drawn)
 
 
 def reference(images_BHWC: Tensor, preset: Preset, constants: Constants | None, drawn: Drawn) -> Tensor:
@@ -137,16 +205,3 @@ def _normalised(images_BCHW: Tensor, constants: Constants | None) -> Tensor:
         torch.tensor(numbers, dtype=torch.float32, device=images_BCHW.device)[:, None, None] for numbers in constants
     )
     return (images_BCHW - mean_C11).div_(std_C11)
-
-
-def _is_crop_and_flip(stages: tuple[Stage, ...]) -> bool:
-    """Whether the stages only move pixels, so that values can be looked up in a table of 256."""
-    kinds = tuple(type(stage) for stage in stages)
-    return kinds in ((ReflectPadCrop,), (ReflectPadCrop, HorizontalFlip))
-
-
-def _value_table(channels: int, preset: Preset, constants: Constants | None) -> Tensor:
-    """What each of the 256 pixel values becomes in each channel: (C, 256)."""
-    values_V11C = torch.arange(256, dtype=torch.uint8)[:, None, None, None].expand(256, 1, 1, channels)
-    plain = Preset(divisor=preset.divisor)
-    return reference(values_V11C, plain, constants, ())[:, :, 0, 0].T.contiguous()

@@ -4,7 +4,6 @@ Images are float (B, C, H, W), in [0, 1] unless a stage comes after normalisatio
 Given the same parameters each stage equals torchvision's function for one image.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from . import colour, resampling
+from .geometry import windows
 
 Numbers = NDArray[np.float64]
 
@@ -74,13 +74,15 @@ class HorizontalFlip:
 
 @dataclass(frozen=True)
 class RandomResizedCrop:
-    """Cuts a window of random area and aspect ratio and resizes it to the image's size (bilinear, antialiased)."""
+    """Cuts a window of random area and aspect ratio and resizes it (bilinear, antialiased)."""
 
     scale: tuple[float, float]
     """Range of the window's share of the area."""
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
     """Range of width over height, drawn log-uniformly."""
     tries: int = 10
+    size: int | None = None
+    """Height and width of the result; None: those of the image."""
 
     @property
     def draws(self) -> int:
@@ -88,35 +90,21 @@ class RandomResizedCrop:
 
     def parameters(self, uniforms_BK: Numbers, height: int, width: int) -> tuple[Tensor, ...]:
         """Top, left, height and width of the window by torchvision's rule: the first try that fits, else the centre."""
-        tries_BT2 = uniforms_BK[:, : 2 * self.tries].reshape(len(uniforms_BK), self.tries, 2)
-        area_BT = height * width * (self.scale[0] + (self.scale[1] - self.scale[0]) * tries_BT2[..., 0])
-        low, high = math.log(self.ratio[0]), math.log(self.ratio[1])
-        ratio_BT = np.exp(low + (high - low) * tries_BT2[..., 1])
-        widths_BT, heights_BT = np.rint(np.sqrt(area_BT * ratio_BT)), np.rint(np.sqrt(area_BT / ratio_BT))
-        fits_BT = (widths_BT > 0) & (widths_BT <= width) & (heights_BT > 0) & (heights_BT <= height)
-        found_B = fits_BT.any(axis=1)
-        first_B = fits_BT.argmax(axis=1)[:, None]
-        whole_height, whole_width = self._largest(height, width)
-        height_B = np.where(found_B, np.take_along_axis(heights_BT, first_B, 1)[:, 0], whole_height)
-        width_B = np.where(found_B, np.take_along_axis(widths_BT, first_B, 1)[:, 0], whole_width)
-        top_B = np.where(found_B, np.floor(uniforms_BK[:, -2] * (height - height_B + 1)), (height - height_B) // 2)
-        left_B = np.where(found_B, np.floor(uniforms_BK[:, -1] * (width - width_B + 1)), (width - width_B) // 2)
-        return tuple(torch.from_numpy(side.astype(np.int64)) for side in (top_B, left_B, height_B, width_B))
+        heights_B, widths_B = (np.full(len(uniforms_BK), side) for side in (height, width))
+        windows_B4 = windows(uniforms_BK, heights_B, widths_B, self.scale, self.ratio, self.tries)
+        return tuple(torch.from_numpy(np.ascontiguousarray(side_B)) for side_B in windows_B4.T)
 
     def apply(self, images_BCHW: Tensor, *parameters: Tensor) -> Tensor:
         top_B, left_B, height_B, width_B = parameters
         height, width = images_BCHW.shape[-2:]
-        rows_BHH = resampling.crop_and_resize_matrix(top_B, height_B, height, height)
-        columns_BWW = resampling.crop_and_resize_matrix(left_B, width_B, width, width)
-        return resampling.separable(images_BCHW, rows_BHH, columns_BWW)
+        rows, columns = self.result_size(height, width)
+        rows_BIH = resampling.crop_and_resize_matrix(top_B, height_B, height, rows)
+        columns_BJW = resampling.crop_and_resize_matrix(left_B, width_B, width, columns)
+        return resampling.separable(images_BCHW, rows_BIH, columns_BJW)
 
-    def _largest(self, height: int, width: int) -> tuple[int, int]:
-        """The largest window with an allowed aspect ratio."""
-        if width / height < self.ratio[0]:
-            return round(width / self.ratio[0]), width
-        if width / height > self.ratio[1]:
-            return height, round(height * self.ratio[1])
-        return height, width
+    def result_size(self, height: int, width: int) -> tuple[int, int]:
+        """Height and width of what becomes of images of one size."""
+        return (height, width) if self.size is None else (self.size, self.size)
 
 
 @dataclass(frozen=True)
@@ -193,6 +181,24 @@ class GaussianBlur:
         result_BCHW = images_BCHW.clone()
         result_BCHW[rows] = resampling.separable(images_BCHW[rows], *matrices)
         return result_BCHW
+
+
+@dataclass(frozen=True)
+class Solarise:
+    """Inverts values from a threshold on."""
+
+    probability: float
+    threshold: float = 0.5
+    """Between 127 and 128 of the 8-bit values, as PIL's default."""
+    draws: int = 1
+
+    def parameters(self, uniforms_BK: Numbers, height: int, width: int) -> tuple[Tensor, ...]:
+        return (torch.from_numpy(uniforms_BK[:, 0] < self.probability),)
+
+    def apply(self, images_BCHW: Tensor, *parameters: Tensor) -> Tensor:
+        (applied_B,) = parameters
+        inverted_BCHW = applied_B[:, None, None, None] & (images_BCHW >= self.threshold)
+        return torch.where(inverted_BCHW, 1 - images_BCHW, images_BCHW)
 
 
 @dataclass(frozen=True)
