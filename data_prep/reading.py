@@ -1,18 +1,20 @@
-"""Batches of raw images from a .beton file, through ffcv, without the ways in which ffcv hangs, leaks or dies."""
+"""Batches of images from a .beton file, through ffcv, without the ways in which ffcv hangs, leaks or dies."""
 
 import contextlib
 import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Union
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from . import jpeg
 from .beton import BetonError, check, rebuild_command
 from .ffcv_import import import_ffcv, plain_loaders
 
@@ -24,29 +26,34 @@ from ffcv.pipeline import PipelineSpec  # noqa: E402
 from ffcv.pipeline.operation import Operation  # noqa: E402
 
 T = TypeVar("T")
+Images = Union[NDArray[np.uint8], "JpegBatch"]
+Finish = Callable[[int, Images, NDArray[np.int64], "Team"], T]
 _BATCHES_AHEAD = 2
 
 
 class BetonReader:
-    """An open .beton file of raw images of one shape; cheap to read many epochs from, also at the same time.
+    """An open .beton file; cheap to read many epochs from, also at the same time.
 
     Args:
         label: the integer field that is read beside the images.
-        image_shape: (channels, height, width) that the file has to hold.
+        image_shape: (channels, height, width) of the raw images that the file has to hold; None: JPEG images of any
+            size.
 
     Raises:
         BetonError: the file is missing, damaged, or holds something else.
     """
 
-    def __init__(self, path: Path, label: str, image_shape: tuple[int, int, int]) -> None:
+    def __init__(self, path: Path, label: str, image_shape: tuple[int, int, int] | None) -> None:
         info = check(path)
         self.path, self.bytes, self.samples = path, info.bytes, info.samples
         if "image" not in info.fields or info.fields.get(label) != "int":
             fault = f'has no fields "image" and "{label}", only {", ".join(info.fields)}'
             raise BetonError(path, fault, rebuild_command(path))
-        channels, height, width = image_shape
-        with plain_loaders():
+        images: _RawImages | _JpegImages = _JpegImages(path)
+        if image_shape is not None:
+            channels, height, width = image_shape
             images = _RawImages(path, (height, width, channels), info.page_size)
+        with plain_loaders():
             pipelines: dict[str, Any] = dict.fromkeys(info.fields)
             pipelines["image"] = PipelineSpec("image", decoder=images)
             pipelines[label] = PipelineSpec(label, decoder=_Integers())
@@ -59,16 +66,19 @@ class BetonReader:
                 pipelines=pipelines,
                 batches_ahead=_BATCHES_AHEAD,
             )
+            if isinstance(images, _JpegImages):
+                images.locate(self._loader.reader.alloc_table)
         # Mapped now, so that a data set prepared anew is never read by the old file's addresses.
         self._loader.memory_manager.context.__enter__()
         self._inode = path.stat().st_ino
         field = self._loader.field_name_to_f_ix[label]
         self.labels_N = np.ascontiguousarray(self._loader.reader.metadata[f"f{field}"], dtype=np.int64)
 
-    def batches(
-        self, batches: Sequence[NDArray[np.int64]], finish: Callable[[int, NDArray[np.uint8], NDArray[np.int64]], T]
-    ) -> "Reading[T]":
-        """Reads batches of indices in a thread of its own; `finish(number, images_BHWC, labels_B)` runs there too.
+    def batches(self, batches: Sequence[NDArray[np.int64]], finish: "Finish[T]", threads: int = 1) -> "Reading[T]":
+        """Reads batches of indices in a thread of its own; `finish(number, images, labels_B, team)` runs there too.
+
+        Args:
+            finish: its images are uint8 (B, H, W, C), or `JpegBatch`; its team has so many threads to share work among.
 
         Raises:
             BetonError: the file has been cut short since it was opened.
@@ -79,7 +89,49 @@ class BetonReader:
         if status is not None and status.st_ino == self._inode and status.st_size < self.bytes:
             # Touching the lost part of a mapped file would kill the process.
             raise BetonError(self.path, "was cut short while it was in use", rebuild_command(self.path))
-        return Reading(self._loader, batches, finish)
+        return Reading(self._loader, batches, finish, threads)
+
+
+class Team:
+    """Threads that share the images of a batch; for use in a `with` statement.
+
+    Args:
+        stopped: once it is set, work that has not begun is left out.
+    """
+
+    def __init__(self, threads: int, stopped: threading.Event) -> None:
+        self.threads, self._stopped = threads, stopped
+        self._pool = ThreadPoolExecutor(threads, "images")
+        all_there = threading.Barrier(threads)
+
+        def begin(_: int) -> None:
+            # One thread each: torch's own would fight over the cores.
+            torch.set_num_threads(1)
+            all_there.wait()
+
+        list(self._pool.map(begin, range(threads)))
+
+    def __enter__(self) -> "Team":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+    def share(self, work: Callable[[slice], None], count: int, least: int, most: int) -> None:
+        """Calls `work` for slices of 0..count-1 with `least` to `most` members each; raises the first of its errors."""
+        size = min(max(-(-count // self.threads), least), most)
+
+        def unless_stopped(part: slice) -> None:
+            if not self._stopped.is_set():
+                work(part)
+
+        futures = [self._pool.submit(unless_stopped, slice(at, min(at + size, count))) for at in range(0, count, size)]
+        try:
+            for future in futures:
+                future.result()
+        finally:
+            for future in futures:
+                future.cancel()
 
 
 class Reading(EpochIterator, Iterator[T]):
@@ -89,9 +141,10 @@ class Reading(EpochIterator, Iterator[T]):
         self,
         loader: Any,
         batches: Sequence[NDArray[np.int64]],
-        finish: Callable[[int, NDArray[np.uint8], NDArray[np.int64]], T],
+        finish: "Finish[T]",
+        threads: int,
     ) -> None:
-        self._batches, self._finish = batches, finish
+        self._batches, self._finish, self._threads = batches, finish, threads
         self._error: BaseException | None = None
         self._ready = threading.Event()
         threads = torch.get_num_threads()
@@ -104,15 +157,17 @@ class Reading(EpochIterator, Iterator[T]):
         # One thread here: the cores belong to the training step. torch takes this as the default of threads to come
         # too, which is why the consumer waits and sets its own number again.
         torch.set_num_threads(1)
-        self._ready.set()
         try:
-            with torch.inference_mode(False), torch.no_grad():
+            with Team(self._threads, self.terminate_event) as team, torch.inference_mode(False), torch.no_grad():
+                self._ready.set()
                 for number, indices_B in enumerate(self._batches):
-                    images_BHWC, labels_B = self.run_pipeline(number, indices_B, 0, None)
-                    if not self._put(self._finish(number, images_BHWC, labels_B)):
+                    images, labels_B = self.run_pipeline(number, indices_B, 0, None)
+                    if not self._put(self._finish(number, images, labels_B, team)):
                         return
         except BaseException as error:  # whatever it is, the consumer has to learn of it
             self._error = error
+        finally:
+            self._ready.set()
         self._put(None)
 
     def _put(self, item: T | None) -> bool:
@@ -204,6 +259,73 @@ class _RawImages(Operation):
         return np.ascontiguousarray(addresses_N).astype(np.int64)
 
 
+class JpegBatch:
+    """The images of a batch, each still to be decoded.
+
+    Args:
+        indices_B: which images of the file these are.
+    """
+
+    def __init__(self, images: "_JpegImages", content: NDArray[np.uint8], indices_B: NDArray[np.int64]) -> None:
+        self._path, self._indices_B = images.path, indices_B
+        self._content = content  # keeps the file mapped
+        self._addresses_B = content.ctypes.data + images.starts_N[indices_B]
+        self._sizes_B = images.sizes_N[indices_B]
+        self.heights_B, self.widths_B = images.heights_N[indices_B], images.widths_N[indices_B]
+
+    def __len__(self) -> int:
+        return len(self._indices_B)
+
+    def decode(self, place: int) -> NDArray[np.uint8]:
+        """Image number `place` of the batch: uint8 (H, W, 3), until the calling thread decodes another one.
+
+        Raises:
+            BetonError: the image is damaged; the message names the file and the image's index in it.
+        """
+        facts = (self._addresses_B, self._sizes_B, self.heights_B, self.widths_B)
+        try:
+            return jpeg.decode(*(int(numbers_B[place]) for numbers_B in facts))
+        except jpeg.JpegError as error:
+            fault = f"is damaged: its image {self._indices_B[place]} {error}"
+            raise BetonError(self._path, fault, rebuild_command(self._path)) from error
+
+
+class _JpegImages(Operation):
+    """Finds JPEG images of any size; whoever gets them decodes them."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def locate(self, allocations: NDArray[np.void]) -> None:
+        """Reads where every image lies, how many bytes it has (which only the table of allocations knows) and its size.
+
+        Raises:
+            BetonError: the images are not JPEG files, or not in the table.
+        """
+        metadata = self.metadata
+        if metadata.dtype.names is None or (metadata["mode"] != 0).any():
+            raise BetonError(self.path, "holds uncompressed images, not JPEG", rebuild_command(self.path))
+        self.starts_N, self.heights_N, self.widths_N = (
+            np.ascontiguousarray(metadata[name]).astype(np.int64) for name in ("data_ptr", "height", "width")
+        )
+        allocations = np.sort(allocations, order="ptr")
+        places_N = np.searchsorted(allocations["ptr"], self.starts_N).clip(max=len(allocations) - 1)
+        if (allocations["ptr"][places_N] != self.starts_N).any():
+            fault = "is damaged: its table of allocations lacks some of its images"
+            raise BetonError(self.path, fault, rebuild_command(self.path))
+        self.sizes_N = allocations["size"][places_N].astype(np.int64)
+
+    def declare_state_and_memory(self, previous_state: Any) -> tuple[Any, None]:
+        return previous_state, None
+
+    def generate_code(self) -> Callable[..., JpegBatch]:
+        def find(indices_B: NDArray[np.int64], _: None, metadata: Any, state: Any) -> JpegBatch:
+            return JpegBatch(self, np.asarray(state[0]), indices_B)
+
+        return find
+
+
 class _Integers(Operation):
     """Reads an integer field as a fresh array (B,)."""
 
@@ -217,7 +339,7 @@ class _Integers(Operation):
         return decode
 
 
-def open_reader(path: Path, label: str, image_shape: tuple[int, int, int]) -> BetonReader:
+def open_reader(path: Path, label: str, image_shape: tuple[int, int, int] | None) -> BetonReader:
     """A reader of the file as it is now, shared by everyone in the process who reads the same.
 
     Raises:
@@ -231,5 +353,5 @@ def open_reader(path: Path, label: str, image_shape: tuple[int, int, int]) -> Be
 
 
 @lru_cache(maxsize=16)
-def _reader(path: Path, label: str, image_shape: tuple[int, int, int], version: tuple[int, ...]) -> BetonReader:
+def _reader(path: Path, label: str, image_shape: tuple[int, int, int] | None, version: tuple[int, ...]) -> BetonReader:
     return BetonReader(path, label, image_shape)

@@ -176,6 +176,16 @@ def test_a_file_that_is_cut_short_or_prepared_anew_while_in_use(tmp_path: Path) 
         next(loader.epoch(1))
 
 
+@pytest.mark.parametrize(("local_workers", "threads"), [("1", 12), ("4", 3), ("64", 1), ("", 12)])
+def test_workers_on_one_machine_part_its_cores(
+    monkeypatch: pytest.MonkeyPatch, prepared_root: Path, local_workers: str, threads: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(12))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", local_workers)
+    assert digits(prepared_root)._threads == threads
+    assert digits(prepared_root, threads=2)._threads == 2
+
+
 def test_wrong_arguments_are_named(prepared_root: Path) -> None:
     for options, fault in (
         ({"batch_size": 61, "world": 2}, "divide by 2"),
