@@ -7,13 +7,16 @@ without complaint, or dies; every file is checked here first.
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .catalogue import CATALOGUE
 
 _VERSION = 2
 _SMALLEST_PAGE = 1 << 21
@@ -58,7 +61,8 @@ class BetonInfo:
 def rebuild_command(path: Path) -> str:
     """The command that writes the data set again which `path` belongs to."""
     folder = path if path.suffix == "" else path.parent
-    return f"hyperspherical prepare {folder.name} --root {folder.parent}"
+    source = "" if folder.name in CATALOGUE else " --source DIR"
+    return f"hyperspherical prepare {folder.name} --root {folder.parent}{source}"
 
 
 def write_beton(
@@ -83,19 +87,32 @@ def write_beton(
         OSError: the disk is full or not writable; nothing is left behind.
     """
     columns = {"label": labels_N, **(extra_N or {})}
-    _check_arguments(images_NHWC, columns)
+    if images_NHWC.dtype != np.uint8 or images_NHWC.ndim != 4 or images_NHWC.shape[-1] not in (1, 3):
+        raise ValueError(
+            f"images should be uint8 of shape (N, H, W, 1 or 3), found {images_NHWC.dtype} of shape {images_NHWC.shape}"
+        )
+    if images_NHWC.size == 0:
+        raise ValueError(f"there are no images to write: their shape is {images_NHWC.shape}")
+    check_columns(columns, len(images_NHWC))
+    with only_whole(path) as temporary:
+        _write(temporary, images_NHWC, columns, progress)
+    return check(path)
+
+
+@contextmanager
+def only_whole(path: Path) -> Iterator[Path]:
+    """Gives a temporary path to write to; it becomes `path` when what was written is whole, checked and on the disk."""
     remove_leftovers(path.parent)
     temporary = path.with_name(f".{path.name}.tmp{os.getpid()}")
     try:
-        _write(temporary, images_NHWC, columns, progress)
-        info = check(temporary)
+        yield temporary
+        check(temporary)
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
         sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
-    return BetonInfo(path, info.samples, info.fields, info.page_size, info.bytes)
 
 
 def check(path: Path) -> BetonInfo:
@@ -197,20 +214,14 @@ def remove_leftovers(folder: Path) -> None:
             leftover.unlink(missing_ok=True)
 
 
-def _check_arguments(images_NHWC: NDArray[np.uint8], columns: Mapping[str, NDArray[np.int64]]) -> None:
-    if images_NHWC.dtype != np.uint8 or images_NHWC.ndim != 4 or images_NHWC.shape[-1] not in (1, 3):
-        raise ValueError(
-            f"images should be uint8 of shape (N, H, W, 1 or 3), found {images_NHWC.dtype} of shape {images_NHWC.shape}"
-        )
-    if images_NHWC.size == 0:
-        raise ValueError(f"there are no images to write: their shape is {images_NHWC.shape}")
+def check_columns(columns: Mapping[str, NDArray[np.int64]], samples: int) -> None:
+    """Raises ValueError unless the integer fields have storable names and one integer for each of `samples` images."""
     for name, column_N in columns.items():
         if not name.isascii() or not 1 <= len(name) <= _LONGEST_NAME or name == "image":
             raise ValueError(f'field name "{name}" should be 1 to {_LONGEST_NAME} ASCII characters other than "image"')
-        if column_N.shape != (len(images_NHWC),) or column_N.dtype.kind not in "iu":
+        if column_N.shape != (samples,) or column_N.dtype.kind not in "iu":
             raise ValueError(
-                f"field {name} should hold {len(images_NHWC):,} integers, "
-                f"found {column_N.dtype} of shape {column_N.shape}"
+                f"field {name} should hold {samples:,} integers, found {column_N.dtype} of shape {column_N.shape}"
             )
 
 

@@ -8,6 +8,19 @@ from . import sources
 from .catalogue import DatasetEntry
 
 _SECONDS_WITHOUT_ANSWER = 30.0
+_TORCHVISION: dict[str, tuple[str, tuple[dict[str, str], ...]]] = {
+    "mnist": ("MNIST", ({},)),
+    "fashion_mnist": ("FashionMNIST", ({},)),
+    "cifar10": ("CIFAR10", ({},)),
+    "cifar100": ("CIFAR100", ({},)),
+    "svhn": ("SVHN", ({"split": "train"}, {"split": "test"})),
+    "imagenette": ("Imagenette", ({},)),
+    "food101": ("Food101", ({},)),
+    "pets": ("OxfordIIITPet", ({},)),
+    "aircraft": ("FGVCAircraft", ({},)),
+    "dtd": ("DTD", ({},)),
+}
+"""Data set -> the class in torchvision that downloads it, and the options of each call that this takes."""
 
 
 def locate(entry: DatasetEntry, root: Path, source: Path | None, log: Callable[[str], None]) -> Path:
@@ -26,6 +39,11 @@ def locate(entry: DatasetEntry, root: Path, source: Path | None, log: Callable[[
     for folder in (entry.system_folder, downloads):
         if folder is not None and sources.complete(entry, folder):
             return folder
+    if entry.name not in _TORCHVISION:
+        raise ValueError(
+            f"the originals of {entry.name} are not on this machine, and nothing downloads them by itself: give their "
+            f"folder with --source DIR (needed: {sources.wanted_files(entry)}, from {entry.origin})"
+        )
     log(f"{entry.name}: no originals on this machine, downloading to {downloads}")
     _download(entry, downloads)
     return downloads
@@ -34,17 +52,13 @@ def locate(entry: DatasetEntry, root: Path, source: Path | None, log: Callable[[
 def _download(entry: DatasetEntry, folder: Path) -> None:
     from torchvision import datasets
 
-    classes = {
-        "mnist": datasets.MNIST,
-        "fashion_mnist": datasets.FashionMNIST,
-        "cifar10": datasets.CIFAR10,
-        "cifar100": datasets.CIFAR100,
-    }
+    name, calls = _TORCHVISION[entry.name]
     waited = socket.getdefaulttimeout()
     socket.setdefaulttimeout(_SECONDS_WITHOUT_ANSWER)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        classes[entry.name](str(folder), download=True)
+        for options in calls:
+            getattr(datasets, name)(str(folder), download=True, **options)
     except (OSError, RuntimeError) as error:
         _remove_if_empty(folder)
         package = f"install the Debian package {entry.system_package}, " if entry.system_package else ""

@@ -1,31 +1,27 @@
 """From original files to a prepared data set: all of it or nothing."""
 
+import difflib
 import fcntl
-import json
 import os
-import platform
+import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from . import sources
-from .beton import BetonError, digest, sync_folder, write_beton
-from .catalogue import DatasetEntry, entry
+from .beton import BetonError, sync_folder
+from .catalogue import CATALOGUE, DatasetEntry, entry, key_of
+from .encoding import Faults
 from .originals import locate
-from .prepared import FORMAT, MANIFEST, Description, Split, check_prepared, describe, open_split, verify
-from .subsets import SPLIT_SEED, VALIDATION_SHARE, stratified_split
+from .prepared import Description, Split, check_prepared, describe, open_split, verify
+from .sources.folders import own_entry
+from .writing import Writer, check_space
 
 __all__ = ["Description", "Split", "check_prepared", "describe", "open_split", "prepare", "verify"]
 
-_TRAIN, _TEST = "train_full.beton", "test.beton"
-_SECONDS_BETWEEN_NEWS = 10.0
+_OWN_NAME = re.compile(r"[a-z0-9_]{1,100}")
 
 
 def prepare(
@@ -34,6 +30,10 @@ def prepare(
     source: Path | None = None,
     force: bool = False,
     log: Callable[[str], None] = print,
+    workers: int = 1,
+    skip_unreadable: int = 0,
+    corruptions: Sequence[str] | None = None,
+    severities: Sequence[int] | None = None,
 ) -> Path:
     """Makes `root`/`name`: the official training and test set as .beton files, the validation split, and a manifest.
 
@@ -42,24 +42,53 @@ def prepare(
     waits for the first.
 
     Args:
+        name: a data set of the catalogue, or with `source` any other name for an image folder of the user's own.
         source: folder of the original files; without it they are looked for, then downloaded (see data_prep.originals).
         force: write it again even if it is there.
         log: gets a line of text per step.
+        workers: processes that decode and encode images; with more than one, a script that calls this needs the usual
+            `if __name__ == "__main__":`.
+        skip_unreadable: as many damaged images are left out, and listed in the manifest.
+        corruptions: of a corrupted set, those to make; all by default.
+        severities: of a corrupted set, those to make; all by default.
 
     Raises:
         ValueError: unknown data set, wrong or missing originals, or a root that cannot be written or is full.
     """
-    dataset = entry(name)
     root = Path(root).absolute()
+    source = Path(source).absolute() if source is not None else None
+    dataset = _named(name, source, log)
+    if dataset.reader != "corrupted" and (corruptions is not None or severities is not None):
+        raise ValueError(f"{dataset.name} is no corrupted data set: it has no corruptions and severities to choose")
     try:
         root.mkdir(parents=True, exist_ok=True)
+        if dataset.reader == "corrupted":
+            from .corrupted import prepare_corrupted
+
+            with _only_one(root, dataset.name, log):
+                return prepare_corrupted(dataset, root, source, corruptions, severities, workers, log, force)
         with _only_one(root, dataset.name, log):
             if not force and _is_ready(root, dataset, log):
                 return root / dataset.name
-            return _build(dataset, root, source, log)
+            return _build(dataset, root, source, log, workers, skip_unreadable)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ValueError(f"cannot prepare {dataset.name} in {root}: {reason}; nothing was changed there") from error
+
+
+def _named(name: str, source: Path | None, log: Callable[[str], None]) -> DatasetEntry:
+    """The catalogue's entry, or that of a folder of the user's own."""
+    key = key_of(name)
+    if key in CATALOGUE or source is None:
+        return entry(name)
+    if not _OWN_NAME.fullmatch(key):
+        raise ValueError(f'a data set cannot be named "{name}": allowed are letters, digits and underscores')
+    if not source.is_dir():
+        raise ValueError(f"the source folder {source} of {key} is not a folder")
+    near = difflib.get_close_matches(key, CATALOGUE, n=1, cutoff=0.8)
+    hint = f" (nearest: {near[0]})" if near else ""
+    log(f"{key}: no data set of the catalogue{hint}, read as an image folder of your own")
+    return own_entry(key, source)
 
 
 def _is_ready(root: Path, dataset: DatasetEntry, log: Callable[[str], None]) -> bool:
@@ -76,83 +105,37 @@ def _is_ready(root: Path, dataset: DatasetEntry, log: Callable[[str], None]) -> 
     return True
 
 
-def _build(dataset: DatasetEntry, root: Path, source: Path | None, log: Callable[[str], None]) -> Path:
+def _build(
+    dataset: DatasetEntry,
+    root: Path,
+    source: Path | None,
+    log: Callable[[str], None],
+    workers: int,
+    skip_unreadable: int,
+) -> Path:
     started = time.monotonic()
     for leftover in root.glob(f".{dataset.name}.preparing-*"):
         shutil.rmtree(leftover, ignore_errors=True)
-    _check_space(dataset, root)
-    folder = locate(dataset, root, Path(source).absolute() if source is not None else None, log)
+    folder = locate(dataset, root, source, log)
     log(f"{dataset.name}: reading the originals in {folder}")
     originals = sources.read(dataset, folder)
+    check_space(dataset, originals, root)
     staging = root / f".{dataset.name}.preparing-{os.getpid()}"
     try:
         staging.mkdir()
-        indices = _write_files(dataset, originals, staging, log)
-        manifest = _manifest(dataset, originals, folder, staging, indices)
-        _write_durably(staging / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
+        writer = Writer(dataset, staging, log, workers, Faults(skip_unreadable))
+        manifest = writer.write(originals, folder)
         final = root / dataset.name
         _publish(staging, final)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+    for path, reason in manifest["storage"].get("damaged", {}).items():
+        log(f"{dataset.name}: {path} is damaged ({reason}), what could be decoded of it is stored")
+    for path, reason in writer.faults.found.items():
+        log(f"{dataset.name}: left out {path}: {reason}")
     counts = ", ".join(f"{split} {facts['count']:,}" for split, facts in manifest["splits"].items())
     log(f"{dataset.name}: prepared in {final} in {time.monotonic() - started:.1f} s ({counts})")
     return final
-
-
-def _write_files(
-    dataset: DatasetEntry, originals: sources.Originals, staging: Path, log: Callable[[str], None]
-) -> dict[str, NDArray[np.int64]]:
-    for file, images in ((_TRAIN, originals.train), (_TEST, originals.test)):
-        total = len(images.images_NHWC)
-        news = _progress(f"{dataset.name}: writing {file}", total, log)
-        write_beton(staging / file, images.images_NHWC, images.labels_N, images.extra_N, news)
-    train, validation = stratified_split(originals.train.labels_N)
-    indices = {"train": train, "validation": validation}
-    for split, chosen in indices.items():
-        with (staging / f"{split}_indices.npy").open("wb") as file_:
-            np.save(file_, chosen, allow_pickle=False)
-            file_.flush()
-            os.fsync(file_.fileno())
-    return indices
-
-
-def _manifest(
-    dataset: DatasetEntry,
-    originals: sources.Originals,
-    folder: Path,
-    staging: Path,
-    indices: dict[str, NDArray[np.int64]],
-) -> dict[str, Any]:
-    train_N, test_N = originals.train.labels_N, originals.test.labels_N
-
-    def facts(file: str, labels_N: NDArray[np.int64], list_name: str | None) -> dict[str, Any]:
-        per_class = np.bincount(labels_N, minlength=dataset.num_classes).tolist()
-        return {"file": file, "indices": list_name, "count": len(labels_N), "per_class": per_class}
-
-    return {
-        "format": FORMAT,
-        "name": dataset.name,
-        "title": dataset.title,
-        "licence": dataset.licence,
-        "origin": dataset.origin,
-        "image_shape": list(dataset.image_shape),
-        "class_names": list(dataset.class_names),
-        "extra_labels": {name: list(classes) for name, classes in dataset.extra_labels.items()},
-        "source": {"folder": str(folder), "md5": originals.digests},
-        "validation": {"share": VALIDATION_SHARE, "seed": SPLIT_SEED, "draw": "sklearn StratifiedShuffleSplit"},
-        "splits": {
-            **{name: facts(_TRAIN, train_N[chosen], f"{name}_indices.npy") for name, chosen in indices.items()},
-            "train_full": facts(_TRAIN, train_N, None),
-            "test": facts(_TEST, test_N, None),
-        },
-        "files": {
-            path.name: {"bytes": path.stat().st_size, "sha256": digest(path)} for path in sorted(staging.iterdir())
-        },
-        "versions": {
-            "python": platform.python_version(),
-            **{package: version(package) for package in ("ffcv", "numpy", "scikit-learn")},
-        },
-    }
 
 
 def _publish(staging: Path, final: Path) -> None:
@@ -166,39 +149,6 @@ def _publish(staging: Path, final: Path) -> None:
     else:
         os.rename(staging, final)
     sync_folder(final.parent)
-
-
-def _write_durably(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _check_space(dataset: DatasetEntry, root: Path) -> None:
-    images = dataset.train_count + dataset.test_count
-    pixels = dataset.channels * dataset.image_size**2
-    page = 1 << 23
-    needed = images * (pixels + 64) + 4 * page
-    free = shutil.disk_usage(root).free
-    if free < needed:
-        raise ValueError(
-            f"not enough space in {root} for {dataset.name}: "
-            f"it needs {needed / 1e6:,.0f} MB, {free / 1e6:,.0f} MB are free"
-        )
-
-
-def _progress(what: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
-    last = time.monotonic()
-    log(f"{what} ({total:,} images)")
-
-    def news(done: int) -> None:
-        nonlocal last
-        if time.monotonic() - last > _SECONDS_BETWEEN_NEWS:
-            last = time.monotonic()
-            log(f"{what}: {done:,} of {total:,} images")
-
-    return news
 
 
 @contextmanager

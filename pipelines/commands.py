@@ -1,6 +1,7 @@
 """The commands of `hyperspherical`, one function each: arguments in, exit code out."""
 
 import dataclasses
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -52,7 +53,16 @@ class PrepareArguments:
     root: str = ROOT
     """Folder of the prepared data sets."""
     source: str | None = None
-    """Folder of the original files; else they are looked for where the system keeps them, then downloaded."""
+    """Folder of the original files; else they are looked for where the system keeps them, then downloaded. With it, a
+    name of your own makes a data set of a folder of images: class folders, or train/ and test/ or val/ of them."""
+    workers: Count | None = None
+    """Processes that read and write images; by default one per CPU."""
+    skip_unreadable: CountFromZero = 0
+    """As many damaged images are left out and listed in the manifest."""
+    corruptions: tuple[str, ...] = ()
+    """Of a corrupted data set, those to make; by default all."""
+    severities: tuple[int, ...] = ()
+    """Of a corrupted data set, those to make, from 1 to 5; by default all."""
 
 
 def prepare(arguments: list[str]) -> int:
@@ -63,10 +73,18 @@ def prepare(arguments: list[str]) -> int:
         raise ConfigurationError(["prepare needs the name of a data set; `hyperspherical prepare --list` lists them"])
     from data_prep.prepare import prepare as prepare_dataset
 
-    check_dataset(given.dataset)
-    source = Path(given.source) if given.source else None
+    if given.source is None:
+        check_dataset(given.dataset, given.root)
     try:
-        prepare_dataset(given.dataset.replace("-", "_"), Path(given.root), source)
+        prepare_dataset(
+            given.dataset,
+            Path(given.root),
+            Path(given.source) if given.source else None,
+            workers=given.workers or len(os.sched_getaffinity(0)),
+            skip_unreadable=given.skip_unreadable,
+            corruptions=given.corruptions or None,
+            severities=given.severities or None,
+        )
     except ValueError as error:
         raise Failure(str(error)) from None
     return 0
@@ -75,9 +93,16 @@ def prepare(arguments: list[str]) -> int:
 def list_datasets() -> int:
     from data_prep.catalogue import CATALOGUE
 
-    for name, entry in CATALOGUE.items():
-        size = f"{entry.image_size} x {entry.image_size} x {entry.channels}"
-        print(f"{name:15} {entry.num_classes:5} classes  {size:14} {entry.licence:20} {entry.origin}")
+    rows = [("name", "title", "images", "classes", "size", "storage", "licence", "where from")]
+    for entry in CATALOGUE.values():
+        size = "any" if entry.image_size is None else f"{entry.image_size} x {entry.image_size} x {entry.channels}"
+        size += "" if entry.shorter_edge is None else f", edge <= {entry.shorter_edge}"
+        images = f"{entry.train_count + entry.test_count:,}" if entry.clean is None else f"95 x {entry.test_count:,}"
+        names = (entry.name, entry.title, images, f"{entry.num_classes:,}", size)
+        rows.append((*names, entry.storage, entry.licence, entry.origin))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
     return 0
 
 
@@ -104,7 +129,7 @@ def train(arguments: list[str]) -> int:
         raise ConfigurationError(["train needs a recipe or --config FILE; `hyperspherical recipes` lists the recipes"])
     given = parse(TrainArguments, rest, command, TrainArguments(config=default))
     config = scale_to_epochs(given.config, default, rest)
-    check_data(validate(config).data)
+    check_data(validate(config).data, config.root)
     path = Path(given.run) if given.run else Path("runs") / f"{config.recipe}-{identity(config)}"
 
     from .launch import check_data_prepared, launch
@@ -261,9 +286,10 @@ def verify(arguments: list[str]) -> int:
 
     path = Path(given.target)
     if path.suffix != ".beton":
-        check_dataset(given.target)
-        check_prepared(Path(given.root), given.target)
         path = Path(given.root) / given.target.replace("-", "_")
+        if not path.is_dir():
+            check_dataset(given.target, given.root)
+        check_prepared(Path(given.root), given.target)
     description = verify_bytes(path)
     for info in description.files:
         print(f"{info.path}: every byte as prepared, {info.samples} images")

@@ -78,6 +78,7 @@ class RunData:
             seed=self.config.seed,
             device=self.device,
             labels=self.config.data.labels,
+            threads=self.config.threads,
         )
         self.opened.append(loader)
         return loader

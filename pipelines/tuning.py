@@ -34,7 +34,7 @@ def plan_of(arguments: Any) -> Plan:
     if arguments.seed is not None:
         common["seed"] = arguments.seed
     data = change(recipe(study.recipes[0]), common).data
-    check_data(data)
+    check_data(data, common["root"])
     if not joined_cluster() and arguments.cpus_per_trial > (os.cpu_count() or 1):
         allowed = f"at most {os.cpu_count()}, the CPUs of this machine"
         raise ConfigurationError([f"cpus_per_trial is {arguments.cpus_per_trial:g}, allowed is {allowed}"])

@@ -1,5 +1,6 @@
 """Writing .beton files, and everything that can be wrong with one."""
 
+import io
 import os
 import pickle
 import resource
@@ -9,9 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from data_prep import beton
+from data_prep import beton, beton_writer
 from data_prep.beton import BetonError, check, digest, verify_digest, write_beton
+from data_prep.beton_writer import write_jpeg_beton
+from data_prep.ffcv_import import import_ffcv
 
 
 def images(count: int = 50, channels: int = 3) -> np.ndarray:
@@ -138,3 +142,91 @@ def test_the_error_survives_a_trip_between_processes(tmp_path: Path) -> None:
     error = BetonError(tmp_path, "is gone", beton.rebuild_command(tmp_path))
     copy = pickle.loads(pickle.dumps(error))
     assert isinstance(copy, BetonError) and str(copy) == str(error)
+
+
+def stored_images(path: Path) -> tuple[list[bytes], np.ndarray]:
+    """The stored bytes and the labels of every image, through ffcv's own reader."""
+    import_ffcv()
+    from ffcv.reader import Reader
+
+    reader, content = Reader(str(path)), path.read_bytes()
+    sizes = dict(zip(reader.alloc_table["ptr"].tolist(), reader.alloc_table["size"].tolist(), strict=True))
+    starts = reader.metadata["f0"]["data_ptr"].tolist()
+    return [content[start : start + sizes[start]] for start in starts], reader.metadata["f1"].copy()
+
+
+def jpegs(count: int, seed: int = 0) -> list[tuple[bytes, int, int]]:
+    rng = np.random.default_rng(seed)
+    return [(rng.bytes(int(rng.integers(200, 9_000))), int(h), int(w)) for h, w in rng.integers(30, 500, (count, 2))]
+
+
+def test_jpegs_are_stored_byte_for_byte(tmp_path: Path) -> None:
+    encoded, labels = jpegs(30), np.arange(30) % 7
+    taken: list[int] = []
+    info = write_jpeg_beton(tmp_path / "a.beton", iter(encoded), labels, {"extra": labels * 2}, taken.append)
+    assert info == check(tmp_path / "a.beton") and taken == list(range(1, 31))
+    assert info.fields == {"image": "rgb image", "label": "int", "extra": "int"} and info.samples == 30
+    contents, stored = stored_images(tmp_path / "a.beton")
+    assert contents == [content for content, _, _ in encoded] and np.array_equal(stored, labels)
+    from ffcv.reader import Reader
+
+    rows = Reader(str(tmp_path / "a.beton")).metadata
+    assert rows["f0"]["height"].tolist() == [height for _, height, _ in encoded]
+    assert rows["f0"]["width"].tolist() == [width for _, _, width in encoded]
+    assert not rows["f0"]["mode"].any() and np.array_equal(rows["f2"], labels * 2)
+    write_jpeg_beton(tmp_path / "b.beton", encoded, labels, {"extra": labels * 2})
+    assert digest(tmp_path / "a.beton") == digest(tmp_path / "b.beton")
+
+
+def test_pages_grow_with_the_largest_jpeg(tmp_path: Path) -> None:
+    large = (np.random.default_rng(1).bytes((1 << 23) + 5), 5_000, 4_000)
+    encoded = [*jpegs(5), large, *jpegs(5, 1), (b"x" * 2_000_000, 9, 9), (b"y" * 2_000_000, 9, 9)]
+    info = write_jpeg_beton(tmp_path / "a.beton", encoded, np.arange(13))
+    assert info.page_size == 1 << 24
+    assert stored_images(tmp_path / "a.beton")[0] == [content for content, _, _ in encoded]
+
+
+def test_ffcv_decodes_what_was_stored(tmp_path: Path) -> None:
+    import_ffcv()
+    from ffcv.fields.decoders import CenterCropRGBImageDecoder
+    from ffcv.loader import Loader
+    from ffcv.pipeline.compiler import Compiler
+
+    buffers = [io.BytesIO() for _ in range(3)]
+    for shade, buffer in enumerate(buffers):
+        Image.new("RGB", (40 + shade, 40), (90 * shade, 0, 200)).save(buffer, "JPEG", quality=95)
+    encoded = [(buffer.getvalue(), 40, 40 + shade) for shade, buffer in enumerate(buffers)]
+    write_jpeg_beton(tmp_path / "a.beton", encoded, np.array([4, 5, 6]))
+    pipelines = {"image": [CenterCropRGBImageDecoder((32, 32), 1)]}
+    Compiler.set_enabled(False)
+    try:
+        loader = Loader(str(tmp_path / "a.beton"), batch_size=3, num_workers=1, drop_last=False, pipelines=pipelines)
+        ((images, labels),) = [(images.copy(), labels) for images, labels in loader]
+    finally:
+        Compiler.set_enabled(True)
+    assert labels.ravel().tolist() == [4, 5, 6]
+    assert np.abs(images[:, 9, 9].astype(int) - [[0, 0, 200], [90, 0, 200], [180, 0, 200]]).max() <= 3
+
+
+def test_jpegs_are_left_out_with_their_labels(tmp_path: Path) -> None:
+    encoded = jpegs(5)
+    info = write_jpeg_beton(tmp_path / "a.beton", [encoded[0], None, *encoded[2:]], np.arange(5))
+    contents, labels = stored_images(tmp_path / "a.beton")
+    assert info.samples == 4 and labels.tolist() == [0, 2, 3, 4] and contents[1] == encoded[2][0]
+
+
+def test_jpegs_that_cannot_be_stored_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beton_writer, "_LARGEST_PAGE", 1 << 20)
+    for encoded, fault in (
+        ([], "there are 0 images to write, for 2 labels"),
+        ([None, None], "there are 0 images to write"),
+        (jpegs(1), "there are 1 images to write, for 2 labels"),
+        (jpegs(3), "more images than their 2 labels"),
+        ([jpegs(1)[0], (b"x", 70_000, 5)], r"image 1 cannot be stored: it has 5 x 70000 pixels in 1 bytes"),
+        ([(bytes(2 << 20), 5, 5)] * 2, "at most 1,048,576 bytes"),
+    ):
+        with pytest.raises(ValueError, match=fault):
+            write_jpeg_beton(tmp_path / "a.beton", encoded, np.arange(2))
+    with largest_file(1 << 21), pytest.raises(OSError):
+        write_jpeg_beton(tmp_path / "a.beton", jpegs(2), np.arange(2))
+    assert list(tmp_path.iterdir()) == []

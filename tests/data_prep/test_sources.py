@@ -56,9 +56,11 @@ def write_cifar100(folder: Path) -> tuple[DatasetEntry, np.ndarray]:
 
 
 def test_catalogue_is_consistent() -> None:
-    assert set(CATALOGUE) == {"mnist", "fashion_mnist", "cifar10", "cifar100", "digits"}
+    assert {"mnist", "fashion_mnist", "cifar10", "cifar100", "digits"} <= set(CATALOGUE)
     for name, dataset in CATALOGUE.items():
-        assert dataset.name == name and len(set(dataset.class_names)) == dataset.num_classes
+        assert dataset.name == name and len(set(dataset.class_names)) == len(dataset.class_names)
+        assert dataset.num_classes and bool(dataset.class_names) != bool(dataset.class_count)
+        assert (dataset.storage == "raw") == (dataset.image_size is not None)
         assert all(len(mean) == len(std) == dataset.channels for mean, std in dataset.normalisation.values())
     fine = entry("cifar100").class_names
     assert len(fine) == 100 and list(fine) == sorted(fine)

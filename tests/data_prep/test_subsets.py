@@ -1,10 +1,10 @@
-"""The stratified validation split."""
+"""Validation images by class, and validation classes."""
 
 import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
 
-from data_prep.subsets import stratified_split
+from data_prep.subsets import class_order, stratified_split, validation_classes
 
 
 def test_classes_keep_their_share_and_the_seed_decides() -> None:
@@ -28,3 +28,19 @@ def test_wrong_arguments_are_named() -> None:
         stratified_split([0, 0, 1, 1], 1.0)
     with pytest.raises(ValueError, match="class 1 has one"):
         stratified_split([0, 0, 1])
+    with pytest.raises(ValueError, match=r"share of 0\.15 needs more images: 10 of 5 classes"):
+        stratified_split([0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
+    with pytest.raises(ValueError, match="3 classes are too few"):
+        class_order(3)
+
+
+def test_validation_classes_are_those_of_the_paper() -> None:
+    cars = [29, 33, 36, 39, 40, 44, 54, 55, 57, 61, 62, 63, 78, 85, 92]
+    birds = [27, 33, 35, 39, 40, 42, 56, 59, 61, 63, 68, 81, 85, 94, 98]
+    assert validation_classes(98).tolist() == cars and validation_classes(100).tolist() == birds
+    products = validation_classes(11_318)
+    assert products[:10].tolist() == [1, 2, 5, 6, 14, 18, 19, 25, 26, 43]
+    assert len(products) == 1_698 and products.sum() == 9_654_213
+    assert [class_order(classes)[1] for classes in (98, 100, 11_318)] == [83, 85, 9_620]
+    order, trained = class_order(98)
+    assert np.all(np.diff(order[:trained]) > 0) and order[trained:].tolist() == cars

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from pipelines.__main__ import main
 from pipelines.config import to_dict
@@ -77,12 +78,30 @@ def test_lists_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("recipes") == 0
     assert "vmf/fashion-mnist-vmf" in capsys.readouterr().out
     assert run("prepare", "--list") == 0
-    assert "fashion_mnist" in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    assert "fashion_mnist" in listed and "edge <= 256" in listed and "CC BY 4.0" in listed
     assert run("--help") == 0
     with pytest.raises(SystemExit) as exit:
         run("train", "vmf/mnist-vmf", "--help")
     assert exit.value.code == 0
     assert "--method.objective.ratio" in capsys.readouterr().out
+
+
+def test_a_folder_of_ones_own_is_prepared_and_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(40):
+        path = tmp_path / "photos" / ("cat" if number % 2 else "dog") / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"nonsense" if number == 7 else b"")
+        if number != 7:
+            Image.new("RGB", (20 + number, 30), (5 * number, 0, 0)).save(path)
+    own = ["prepare", "my-photos", "--source", str(tmp_path / "photos"), "--root", str(tmp_path), "--workers", "1"]
+    assert run(*own) == 1
+    assert "7.png: it is not an image" in capsys.readouterr().err
+    assert run(*own, "--skip-unreadable", "1") == 0
+    assert "left out" in capsys.readouterr().out
+    assert run("verify", "my-photos", "--root", str(tmp_path)) == 0
+    assert run(*own, "--severities", "1") == 1
+    assert "my_photos is no corrupted data set" in capsys.readouterr().err
 
 
 def test_the_short_form_of_a_run_says_what_it_scaled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
