@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from importlib.metadata import version
 from itertools import islice
@@ -52,6 +52,7 @@ def prepare_corrupted(
     workers: int | None = None,
     log: Log = print,
     force: bool = False,
+    executor: Executor | None = None,
 ) -> Path:
     """Makes `root`/NAME with one file `CORRUPTION_SEVERITY.beton` each and a manifest; the caller holds NAME's lock.
 
@@ -65,6 +66,7 @@ def prepare_corrupted(
         workers: processes that corrupt images; None for one per CPU, 1 for this process alone.
         log: gets a line of text every ten seconds.
         force: make everything again, also what was made in another way.
+        executor: where images are corrupted instead of in processes of this machine; `workers` at a time.
 
     Raises:
         ValueError: unknown names, a release that is not whole, a clean data set that is not prepared (BetonError),
@@ -82,7 +84,7 @@ def prepare_corrupted(
             remove_leftovers(folder)
             manifest = _continued(earlier, folder, dataset, origin)
             _check_space(dataset, folder, origin.count, len(todo))
-            _make(dataset, folder, origin, todo, manifest, number, log)
+            _make(dataset, folder, origin, todo, manifest, number, log, executor)
         log(f"{dataset.name}: prepared in {folder}; files asked for: {len(jobs)}, {len(todo)} of them new")
     except BrokenProcessPool as error:
         raise ValueError(
@@ -185,11 +187,12 @@ def _make(
     manifest: dict[str, Any],
     workers: int,
     log: Log,
+    executor: Executor | None,
 ) -> None:
     log(f"{dataset.name}: making {len(todo)} files of {origin.count:,} images {origin.facts()['made']}")
     news = _News(dataset.name, len(todo), origin.count, log)
     per_class = np.bincount(origin.labels_N, minlength=len(origin.class_names)).tolist()
-    with _images(origin, todo, workers, news) as images_of:
+    with _images(origin, todo, workers, news, executor) as images_of:
         for done, job in enumerate(todo):
             news.files = done
             path = folder / f"{job.split}.beton"
@@ -212,7 +215,7 @@ def _make(
 
 @contextlib.contextmanager
 def _images(
-    origin: Origin, todo: list[Job], workers: int, news: "_News"
+    origin: Origin, todo: list[Job], workers: int, news: "_News", executor: Executor | None
 ) -> Iterator[Callable[[Job], "np.ndarray[Any, np.dtype[np.uint8]] | Iterable[Encoded]"]]:
     """Gives a function of the next job that returns its images: an array, or JPEG files one after another."""
     if isinstance(origin, ReleasedArrays):
@@ -225,15 +228,15 @@ def _images(
     chunks_per_job = -(-origin.count // size)
     chunks = (chunk for job in todo for chunk in origin.chunks(job, size))
     with contextlib.ExitStack() as stack:
-        if workers == 1:
-            stack.enter_context(_one_thread())
-            results: Iterator[Any] = map(corrupt_chunk, chunks)
+        if executor is None and workers == 1:
+            results: Iterator[Any] = map(_corrupt_in_one_thread, chunks)
         else:
-            context = multiprocessing.get_context("spawn")
-            pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
-            stack.callback(pool.shutdown, wait=True, cancel_futures=True)
+            if executor is None:
+                context = multiprocessing.get_context("spawn")
+                executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
+                stack.callback(executor.shutdown, wait=True, cancel_futures=True)
             # Workers go on with the next file while this process writes one.
-            results = _in_order(pool, chunks, ahead=max(4 * workers, min(chunks_per_job, 64)))
+            results = _in_order(executor, chunks, ahead=max(4 * workers, min(chunks_per_job, 64)))
 
         def images_of(job: Job) -> Any:
             mine = news.counted(islice(results, chunks_per_job))
@@ -242,21 +245,29 @@ def _images(
         yield images_of
 
 
-def _in_order(pool: ProcessPoolExecutor, chunks: Iterator[Chunk], ahead: int) -> Iterator[Any]:
-    waiting: deque[Future[Any]] = deque(pool.submit(corrupt_chunk, chunk) for chunk in islice(chunks, ahead))
+def _in_order(executor: Executor, chunks: Iterator[Chunk], ahead: int) -> Iterator[Any]:
+    waiting: deque[Future[Any]] = deque(
+        executor.submit(_corrupt_in_one_thread, chunk) for chunk in islice(chunks, ahead)
+    )
     while waiting:
         result = waiting.popleft().result()
-        waiting.extend(pool.submit(corrupt_chunk, chunk) for chunk in islice(chunks, 1))
+        waiting.extend(executor.submit(_corrupt_in_one_thread, chunk) for chunk in islice(chunks, 1))
         yield result
+
+
+def _corrupt_in_one_thread(chunk: Chunk) -> Any:
+    """One thread wherever it runs: sums are split in the same way, so that results are the same to the last bit."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        return corrupt_chunk(chunk)
 
 
 def _start_worker() -> None:
     """For the life of a worker: one thread of work, as there is a worker per core, and no life after its parent's."""
     import cv2
-    from threadpoolctl import threadpool_limits
 
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    threadpool_limits(1)
     cv2.setNumThreads(1)
 
 
@@ -266,15 +277,6 @@ def _end_with_parent() -> None:
     assert parent is not None
     parent.join()
     os._exit(1)
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Sums are split in the same way as in a worker, so that results are the same to the last bit."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
-        yield
 
 
 class _News:

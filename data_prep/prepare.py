@@ -7,6 +7,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def prepare(
     skip_unreadable: int = 0,
     corruptions: Sequence[str] | None = None,
     severities: Sequence[int] | None = None,
+    executor: Executor | None = None,
 ) -> Path:
     """Makes `root`/`name`: the official training and test set as .beton files, the validation split, and a manifest.
 
@@ -51,6 +53,7 @@ def prepare(
         skip_unreadable: as many damaged images are left out, and listed in the manifest.
         corruptions: of a corrupted set, those to make; all by default.
         severities: of a corrupted set, those to make; all by default.
+        executor: where the images of a corrupted set are made, `workers` at a time; by default processes started here.
 
     Raises:
         ValueError: unknown data set, wrong or missing originals, or a root that cannot be written or is full.
@@ -66,7 +69,7 @@ def prepare(
             from .corrupted import prepare_corrupted
 
             with _only_one(root, dataset.name, log):
-                return prepare_corrupted(dataset, root, source, corruptions, severities, workers, log, force)
+                return prepare_corrupted(dataset, root, source, corruptions, severities, workers, log, force, executor)
         with _only_one(root, dataset.name, log):
             if not force and _is_ready(root, dataset, log):
                 return root / dataset.name

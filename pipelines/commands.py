@@ -14,6 +14,7 @@ from .command_line import Failure, parse
 from .config import Config, ConfigurationError, identity, load, validate
 from .config.constraints import Count, CountFromZero, NonNegative, Positive, Range
 from .data_checks import check_data, check_dataset
+from .ray_cluster import ClusterExecutor, joined_cluster
 from .recipes import RECIPES, STUDIES, recipe
 from .runs import RunFolder
 
@@ -75,15 +76,22 @@ def prepare(arguments: list[str]) -> int:
 
     if given.source is None:
         check_dataset(given.dataset, given.root)
+    from data_prep.catalogue import CATALOGUE
+
+    known = CATALOGUE.get(given.dataset.replace("-", "_"))
+    # On a cluster corrupted images are made by all of its machines and written by this one.
+    executor = ClusterExecutor() if joined_cluster() and known is not None and known.clean else None
+    workers = executor.workers if executor is not None else len(os.sched_getaffinity(0))
     try:
         prepare_dataset(
             given.dataset,
             Path(given.root),
             Path(given.source) if given.source else None,
-            workers=given.workers or len(os.sched_getaffinity(0)),
+            workers=given.workers or workers,
             skip_unreadable=given.skip_unreadable,
             corruptions=given.corruptions or None,
             severities=given.severities or None,
+            executor=executor,
         )
     except ValueError as error:
         raise Failure(str(error)) from None

@@ -2,7 +2,11 @@
 
 import logging
 import os
-from typing import Any
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def connect() -> None:
@@ -23,3 +27,23 @@ def connect() -> None:
 def joined_cluster() -> bool:
     """Whether this process is part of a cluster that was there before it, and that may grow."""
     return bool(os.environ.get("RAY_ADDRESS"))
+
+
+class ClusterExecutor(Executor):
+    """Runs functions as Ray tasks of one CPU each, on whatever machines the cluster has."""
+
+    def __init__(self) -> None:
+        import ray
+
+        connect()
+        self.workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self._remote: dict[Callable[..., Any], Any] = {}
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Starts `fn(*args, **kwargs)` somewhere; what it raises is raised by the future."""
+        import ray
+
+        if fn not in self._remote:
+            self._remote[fn] = ray.remote(fn)
+        result: Future[T] = self._remote[fn].remote(*args, **kwargs).future()
+        return result

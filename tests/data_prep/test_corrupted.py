@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -152,11 +153,11 @@ def test_the_number_of_workers_changes_no_bit(
     monkeypatch.setattr(corrupted, "_RAW_CHUNK", 7)
     names = ["glass_blur", "snow", "elastic_transform", "gaussian_blur"]
     found = []
-    for workers in (1, 2):
-        folder = prepare_corrupted(cifar, tmp_path / "data", None, names, [3], workers, quiet)
+    for number, (workers, executor) in enumerate(((1, None), (2, None), (2, ThreadPoolExecutor(2)))):
+        folder = prepare_corrupted(cifar, tmp_path / "data", None, names, [3], workers, quiet, executor=executor)
         found.append([digest(folder / f"{name}_3.beton") for name in names])
-        folder.rename(tmp_path / f"kept_{workers}")
-    assert found[0] == found[1]
+        folder.rename(tmp_path / f"kept_{number}")
+    assert found[0] == found[1] == found[2]
 
 
 def test_a_stopped_run_continues_and_leaves_finished_files_alone(
