@@ -218,7 +218,7 @@ def test_more_can_be_added_and_what_is_damaged_or_unknown_is_made_again(cifar: D
 def test_a_worker_that_dies_is_an_error_in_words(
     cifar: DatasetEntry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corrupted, "corrupt_chunk", die)
+    monkeypatch.setattr(corrupted, "_corrupt_in_one_thread", die)
     with pytest.raises(ValueError, match="run it again with fewer workers; finished files are kept"):
         prepare_corrupted(cifar, tmp_path / "data", None, ["fog"], [1], 2, quiet)
 
