@@ -16,10 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .catalogue import IMAGENET_CONSTANTS, Constants, DatasetEntry
-from .geometry import CentreCrop, Geometry, WindowResize
-from .randaugment import RandAugment
-from .stages import (
+from .augmentation.geometry import CentreCrop, Geometry, WindowResize
+from .augmentation.randaugment import RandAugment
+from .augmentation.stages import (
     ColourJitter,
     GaussianBlur,
     HorizontalFlip,
@@ -30,6 +29,7 @@ from .stages import (
     Solarise,
     Stage,
 )
+from .catalogue import IMAGENET_CONSTANTS, Constants, DatasetEntry
 
 Drawn = tuple[tuple[Tensor, ...], ...]
 """For each stage its parameters, each with one row per image."""
@@ -179,7 +179,7 @@ def augment(images_BHWC: Tensor, preset: Preset, constants: Constants | None, dr
     """
     if images_BHWC.device.type != "cpu":
         return reference(images_BHWC, preset, constants, drawn)
-    from .fast import augment as fast
+    from .augmentation.fast import augment as fast
 
     return fast(images_BHWC, preset, constants, drawn)
 

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from .beton import BetonError, digest, remove_leftovers, sync_folder, verify_digest, write_beton
-from .corrupted_sources import (
+from .corruption.constants import CORRUPTIONS, SEVERITIES
+from .corruption.sources import (
     Chunk,
     CleanImages,
     Encoded,
@@ -30,7 +31,6 @@ from .corrupted_sources import (
     corrupt_chunk,
     find_release,
 )
-from .corruption_constants import CORRUPTIONS, SEVERITIES
 from .dataset_entry import DatasetEntry
 from .prepared import FORMAT, MANIFEST, Split, open_split
 

@@ -21,8 +21,8 @@ from numpy.random import MT19937, RandomState, SeedSequence
 from PIL import Image, ImageOps
 from scipy import ndimage
 
-from .corruption_constants import CORRUPTIONS, SEVERITIES, STRENGTHS, TABLES, Strength
-from .corruption_parts import (
+from .corruption.constants import CORRUPTIONS, SEVERITIES, STRENGTHS, TABLES, Strength
+from .corruption.parts import (
     Floats,
     Pixels,
     blurred,

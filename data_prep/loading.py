@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .augment import Drawn, Preset, augment, preset
+from .augmentation.geometry import Geometry
 from .catalogue import Constants, DatasetEntry
-from .geometry import Geometry
 from .order import Episodes, Order, Plan, Sequential, Share, Shuffled
 from .prepared import Split
 from .randomness import uniforms

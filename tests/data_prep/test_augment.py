@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 from torchvision.transforms.v2 import functional as tv
 
-from data_prep import stages
 from data_prep.augment import PRESETS, Preset, augment, preset, reference
+from data_prep.augmentation import stages
+from data_prep.augmentation.geometry import CentreCrop, WindowResize
+from data_prep.augmentation.randaugment import RandAugment
 from data_prep.catalogue import entry
-from data_prep.geometry import CentreCrop, WindowResize
-from data_prep.randaugment import RandAugment
 from data_prep.randomness import uniforms
 
 BATCH = 64

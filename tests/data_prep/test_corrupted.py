@@ -19,7 +19,7 @@ from data_prep.beton import BetonError, digest, write_beton
 from data_prep.beton_writer import write_jpeg_beton
 from data_prep.catalogue import CATALOGUE
 from data_prep.corrupted import open_corrupted, prepare_corrupted
-from data_prep.corrupted_sources import Chunk, CleanImages, Encoded
+from data_prep.corruption.sources import Chunk, CleanImages, Encoded
 from data_prep.corruptions import corrupt
 from data_prep.dataset_entry import DatasetEntry
 from data_prep.loading import Loader, Sequential

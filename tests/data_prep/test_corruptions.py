@@ -14,8 +14,8 @@ from skimage.filters import gaussian
 from sklearn.datasets import load_digits, load_sample_images
 from sklearn.linear_model import RidgeClassifier
 
-from data_prep.corruption_constants import CORRUPTIONS, SEVERITIES, STRENGTHS, TABLES
-from data_prep.corruption_parts import blurred, frost_picture, smeared, zoom_operator
+from data_prep.corruption.constants import CORRUPTIONS, SEVERITIES, STRENGTHS, TABLES
+from data_prep.corruption.parts import blurred, frost_picture, smeared, zoom_operator
 from data_prep.corruptions import contact_sheet, corrupt, main, random_state
 
 EXACT = (

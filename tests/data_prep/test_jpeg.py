@@ -13,14 +13,14 @@ from PIL import Image
 
 from data_prep import augment, jpeg
 from data_prep.augment import Preset
+from data_prep.augmentation.geometry import CentreCrop, WindowResize
+from data_prep.augmentation.stages import HorizontalFlip
 from data_prep.beton import BetonError
 from data_prep.beton_writer import write_jpeg_beton
 from data_prep.catalogue import entry
-from data_prep.geometry import CentreCrop, WindowResize
 from data_prep.loading import Batch, Loader, Sequential, Shuffled
 from data_prep.prepared import Split
 from data_prep.reading import BetonReader, Images, JpegBatch, Team
-from data_prep.stages import HorizontalFlip
 
 SIDE, COUNT = 32, 40
 VIEWS = (("test_window", 2), ("test_centre", 1))

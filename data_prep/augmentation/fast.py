@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from ..augment import Drawn, Preset, reference
+from ..catalogue import Constants
 from . import kernels
-from .augment import Drawn, Preset, reference
-from .catalogue import Constants
 from .randaugment import RandAugment
 from .randaugment_kernel import randaugment
 from .stages import (

@@ -1,7 +1,7 @@
-"""RandAugment as one compiled pass over a batch on the CPU; gives exactly what data_prep.randaugment gives.
+"""RandAugment as one compiled pass over a batch on the CPU; gives exactly what `randaugment` gives.
 
 Arithmetic is in float32, step by step as in torch: without the liberties of fast mathematics.
-Shapes: as in data_prep.randaugment.
+Shapes: as in data_prep.augmentation.randaugment.
 """
 
 from typing import Any

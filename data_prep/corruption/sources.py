@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from .corruption_constants import CORRUPTIONS, SEVERITIES
-from .corruptions import corrupt
-from .dataset_entry import DatasetEntry
-from .prepared import Split
+from ..corruptions import corrupt
+from ..dataset_entry import DatasetEntry
+from ..prepared import Split
+from .constants import CORRUPTIONS, SEVERITIES
 
 JPEG_QUALITY = 85
 SEED = 0
@@ -179,7 +179,7 @@ class CleanImages:
     """The prepared clean test set, as places in its file: what a worker process needs to read it."""
 
     def __init__(self, split: Split) -> None:
-        from .ffcv_import import import_ffcv
+        from ..ffcv_import import import_ffcv
 
         import_ffcv()
         from ffcv.reader import Reader

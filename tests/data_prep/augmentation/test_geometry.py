@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torchvision.transforms import functional as reference
 
-from data_prep.geometry import CentreCrop, WindowResize, resized_window
+from data_prep.augmentation.geometry import CentreCrop, WindowResize, resized_window
 
 RNG = np.random.default_rng(0)
 SIZES = [(64, 64), (61, 90), (120, 47), (40, 40), (33, 200)]

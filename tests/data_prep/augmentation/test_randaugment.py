@@ -11,7 +11,7 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms import RandAugment as Torchvisions
 from torchvision.transforms import functional as F
 
-from data_prep.randaugment import OPERATIONS, RandAugment, operate
+from data_prep.augmentation.randaugment import OPERATIONS, RandAugment, operate
 from data_prep.randomness import uniforms
 
 SHAPES = [(3, 32, 32), (1, 28, 28), (3, 17, 24), (3, 2, 9), (3, 64, 64)]
