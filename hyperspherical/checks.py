@@ -92,3 +92,11 @@ def check_concentration(name: str, kappa: Tensor, validate_args: bool | None = N
         if not bool(allowed.all()):
             culprit = float(kappa.detach()[~allowed].reshape(-1)[0])
             raise ValueError(f"{name} must be finite and not negative, got {culprit}")
+
+
+def check_finite(name: str, embeddings: Tensor) -> None:
+    """Raise ValueError unless all rows of `embeddings` (N, D) are finite (checked on the CPU only)."""
+    if values_are_checked(embeddings):
+        broken = int((~embeddings.isfinite()).any(dim=1).sum())
+        if broken:
+            raise ValueError(f"{name} must be finite, got {broken} of {embeddings.shape[0]} rows that are not")

@@ -19,6 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hyperspherical.constant import constant
+
 _FREE_ORDER = 32  # from here on the expansion alone is exact to float64
 _TERMS = 8
 
@@ -40,26 +42,20 @@ _U = [[float(c) for c in polynomial] for polynomial in _debye_polynomials(_TERMS
 # Q_k = -p U_(k-1) / 2 - p^2 U'_(k-1), for k = 1 ... 8: V_k - U_k (DLMF 10.41.11) without its factor 1 - p^2 = z^2 p^2.
 _Q = [[0.0] + [-c * (0.5 + power) for power, c in enumerate(polynomial)] for polynomial in _U[:_TERMS]]
 _SIZE = [max(abs(sum(c * (x / 64) ** i for i, c in enumerate(u))) for x in range(65)) for u in _U]
-_Expansion = tuple[tuple[float, ...], tuple[float, ...]]
-_expansions: dict[float, _Expansion] = {}
 
 
-def _expansion(nu: float) -> _Expansion:
+@constant
+def _expansion(nu: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Coefficients in p of S - 1 = sum_(k>=1) U_k / nu^k and of Q = sum_(k>=1) Q_k / nu^k, highest power first."""
-    if nu not in _expansions:
-        # Terms below float64's resolution are left out: all eight are needed up to nu = 63, six at nu = 255.
-        terms = max(k for k in range(1, _TERMS + 1) if k == 1 or _SIZE[k] / nu**k > 1e-17)
-        s_minus_one, q = [0.0] * (3 * terms + 1), [0.0] * (3 * terms - 1)
-        for k in range(terms, 0, -1):
-            for power, c in enumerate(_U[k]):
-                s_minus_one[power] += c / nu**k
-            for power, c in enumerate(_Q[k - 1]):
-                q[power] += c / nu**k
-        _expansions[nu] = tuple(reversed(s_minus_one)), tuple(reversed(q))
-    return _expansions[nu]
-
-
-_expansion = torch.compiler.assume_constant_result(_expansion)  # the compiler need not follow the exact arithmetic
+    # Terms below float64's resolution are left out: all eight are needed up to nu = 63, six at nu = 255.
+    terms = max(k for k in range(1, _TERMS + 1) if k == 1 or _SIZE[k] / nu**k > 1e-17)
+    s_minus_one, q = [0.0] * (3 * terms + 1), [0.0] * (3 * terms - 1)
+    for k in range(terms, 0, -1):
+        for power, c in enumerate(_U[k]):
+            s_minus_one[power] += c / nu**k
+        for power, c in enumerate(_Q[k - 1]):
+            q[power] += c / nu**k
+    return tuple(reversed(s_minus_one)), tuple(reversed(q))
 
 
 def _horner(coefficients: tuple[float, ...], p: Tensor) -> Tensor:

@@ -9,32 +9,17 @@ are fitted once per dimension to the exact functions of `debye`.
 """
 
 import math
-from collections.abc import Callable
-from functools import lru_cache, wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from hyperspherical.constant import constant
 from hyperspherical.debye import log_scaled
 
-P = ParamSpec("P")
-R = TypeVar("R")
 _POINTS = 256
 _LARGEST_DEGREE = 16
 _TOLERANCE = 2e-7
-
-
-def constant(function: Callable[P, R]) -> Callable[P, R]:
-    """Remember results; to the compiler a call is a constant, which it need not look into."""
-    remembered = lru_cache(maxsize=256)(function)
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        return remembered(*args, **kwargs)  # type: ignore[arg-type]
-
-    result: Callable[P, R] = torch.compiler.assume_constant_result(call)
-    return result
 
 
 class _Fit(NamedTuple):

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from hyperspherical.checks import check_at_least, check_choice, check_concentration, check_features
-from hyperspherical.fitted import constant
+from hyperspherical.constant import constant
 from hyperspherical.sphere import normalize
 
 SAMPLERS = ("exact", "published")

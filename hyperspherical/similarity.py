@@ -200,7 +200,8 @@ class DivergenceSimilarity:
         check_shape("keys", k.mean_direction, ("K", q.mean_direction.shape[1]))
         with autocast_off(q.mean_direction):
             if self.divergence == "renyi":
-                return self._renyi(q, k, q.mean_direction @ k.mean_direction.T)
+                # A tensor of its own, because a queue is overwritten before backward.
+                return self._renyi(q, k, q.mean_direction @ k.mean_direction.T.clone())
             row_features, row_B, column_features, column_K = self._terms(q, k)
             scale, bias_BK = 1 / self.temperature, column_K - row_B[:, None]
             # In place: backward does not need what is overwritten, and a pass over (B, K) costs like a product.

@@ -8,8 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from hyperspherical.checks import check_at_least, check_features, check_labels
-from hyperspherical.metrics.finite import check_finite
+from hyperspherical.checks import check_at_least, check_features, check_finite, check_labels
 from hyperspherical.sphere import at_least_float32, normalize
 
 

@@ -8,6 +8,7 @@ from torch.distributions import kl_divergence
 from hyperspherical import VonMisesFisher
 from hyperspherical.losses import in_batch_loss, info_nce
 from hyperspherical.similarity import (
+    DIVERGENCES,
     CosineSimilarity,
     DivergenceSimilarity,
     VonMisesParameters,
@@ -190,3 +191,14 @@ def test_bad_input() -> None:
         fit_von_mises_fisher(views(3), shrinkage=1.5)
     with pytest.raises(ValueError, match="mean_length must be one of"):
         DivergenceSimilarity(mean_length="banerjee")
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_a_queue_may_be_overwritten_before_backward(divergence: str) -> None:
+    queue = torch.nn.functional.normalize(torch.randn(6, 8), dim=1)
+    keys = VonMisesParameters(queue, torch.tensor(2.0).expand(6))
+    views = torch.randn(3, 2, 8, requires_grad=True)
+    logits = DivergenceSimilarity(divergence=divergence)(views, keys)
+    queue[:3] = 0
+    (gradient,) = torch.autograd.grad(logits.sum(), views)
+    assert gradient.isfinite().all()

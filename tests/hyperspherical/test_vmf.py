@@ -7,24 +7,11 @@ from scipy import stats
 from torch import Tensor
 from torch.distributions import kl_divergence
 
+from benchmarks.accuracy import SETTINGS
 from hyperspherical import HypersphericalUniform, VonMisesFisher, bessel
 from hyperspherical.samplers import angle_at, sample_radial
 from tests.reference import bessel as exact
 from tests.reference import vmf as reference
-
-SETTINGS = [
-    (2, 1.0),
-    (3, 2.0),
-    (5, 2.0),
-    (8, 4.0),
-    (16, 12.0),
-    (64, 30.0),
-    (128, 12.0),
-    (128, 60.5),
-    (512, 300.0),
-    (512, 701.4),
-    (2048, 5000.0),
-]
 
 
 def seeded(seed: int = 0) -> torch.Generator:
